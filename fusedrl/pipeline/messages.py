@@ -1,0 +1,147 @@
+"""Activations and gradients between pipeline columns.
+
+Messages carry no tag on NCCL: two ranks must agree on their sequence. Each (model, direction) has a process group of
+its own, so that only the messages of one model and direction share a sequence, the one that lowering fixed for all
+ranks. The groups are made and warmed up here, in one sequence on all ranks: a communicator that is born lazily in the
+middle of a pass can hang it.
+
+                     rank r (column c)                          rank of column c', same (tp, dp)
+    F of stage s  ->  send(message, output)    =============>    post(message) ... take(message)  ->  F of stage s + 1
+
+Sends are asynchronous and their tensors live here until they are done. Receives go into fresh buffers, are posted in
+list order and waited for by the op that needs them. No shapes are sent: both sides know the micro-batch.
+"""
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from fusedrl.pipeline.failure import MessageTimeout, PipelineError
+from fusedrl.pipeline.stage import PipelineModel
+from schedules.lower import Message
+
+Key = tuple[str, str, int, int]
+"""(model, direction, micro-batch, destination stage): names a message on the receiving side."""
+
+_UNFINISHED_SENDS = 4  # per model and direction; older ones are waited for, which bounds the memory they hold
+
+
+def arrival(message: Message) -> Key:
+    return message.model, message.kind, message.microbatch, message.dst_stage
+
+
+@dataclass(frozen=True)
+class Channel:
+    """One model's messages in one direction. ranks: world ranks by pipeline column."""
+
+    group: dist.ProcessGroup
+    ranks: tuple[int, ...]
+
+
+def open_channels(models: Sequence[PipelineModel], *, timeout: float) -> dict[tuple[str, str], Channel]:
+    """Make and warm up the groups of all models. Every rank of the world calls this with the same models, in the same
+    sequence; a model on a single column has no messages and gets no group."""
+    channels: dict[tuple[str, str], Channel] = {}
+    for model in models:
+        for direction in ("F", "B"):
+            channel = _open(model, timeout=timeout)
+            if channel is not None:
+                channels[model.name, direction] = channel
+                _warm_up(channel, _pairs(model, direction), device=model.device)
+    return channels
+
+
+def _open(model: PipelineModel, *, timeout: float) -> Channel | None:
+    mine = None
+    for ranks in model.columns:
+        if len(ranks) > 1:
+            group = dist.new_group(sorted(ranks), timeout=timedelta(seconds=timeout))
+            if dist.get_rank() in ranks:
+                mine = Channel(group, ranks)
+    return mine
+
+
+def _pairs(model: PipelineModel, direction: str) -> list[tuple[int, int]]:
+    """(from, to) columns of the model's messages, in stage order, each once."""
+    steps = list(zip(model.placement, model.placement[1:], strict=False))
+    pairs = steps if direction == "F" else [(b, a) for a, b in reversed(steps)]
+    return list(dict.fromkeys((a, b) for a, b in pairs if a != b))
+
+
+def _warm_up(channel: Channel, pairs: Sequence[tuple[int, int]], *, device: torch.device) -> None:
+    """A collective first (the first message of a group may need all its ranks), then one message for each pair."""
+    token = torch.zeros(1, device=device)
+    dist.all_reduce(token, group=channel.group)
+    for source, target in pairs:
+        if dist.get_rank() == channel.ranks[source]:
+            dist.send(token, channel.ranks[target], group=channel.group)
+        elif dist.get_rank() == channel.ranks[target]:
+            dist.recv(token, channel.ranks[source], group=channel.group)
+
+
+class Mailbox:
+    """This rank's side of all channels: what was sent and may not be freed yet, what was posted and not yet taken."""
+
+    def __init__(self, models: Sequence[PipelineModel], *, timeout: float) -> None:
+        self._channels = open_channels(models, timeout=timeout)
+        self._timeout = timeout
+        self._sent: dict[tuple[str, str], deque[tuple[Message, Tensor, dist.Work]]] = {}
+        self._posted: dict[Key, tuple[Message, Tensor, dist.Work]] = {}
+
+    def send(self, message: Message, tensor: Tensor) -> None:
+        channel = self._channel(message)
+        tensor = tensor.contiguous()
+        work = dist.isend(tensor, channel.ranks[message.dst_rank], group=channel.group)
+        unfinished = self._sent.setdefault((message.model, message.kind), deque())
+        unfinished.append((message, tensor, work))
+        while len(unfinished) > _UNFINISHED_SENDS:
+            self._finish_send(unfinished.popleft())
+
+    def post(self, message: Message, *, shape: Sequence[int], dtype: torch.dtype, device: torch.device) -> None:
+        channel = self._channel(message)
+        buffer = torch.empty(tuple(shape), dtype=dtype, device=device)
+        work = dist.irecv(buffer, channel.ranks[message.src_rank], group=channel.group)
+        self._posted[arrival(message)] = (message, buffer, work)
+
+    def take(self, key: Key) -> Tensor:
+        """The tensor of a posted message, once it is there. Raises MessageTimeout after the limit."""
+        message, buffer, work = self._posted.pop(key)
+        self._wait(work, f"message {message} from rank {self._channel(message).ranks[message.src_rank]} did not come")
+        return buffer
+
+    def finish(self) -> None:
+        """Wait for all sends of the pass; nothing may be left unreceived."""
+        for unfinished in self._sent.values():
+            while unfinished:
+                self._finish_send(unfinished.popleft())
+        left = [str(message) for message, _, _ in self._posted.values()]
+        assert not left, f"messages were received and used by no op: {left}"
+
+    def _channel(self, message: Message) -> Channel:
+        return self._channels[message.model, message.kind]
+
+    def _finish_send(self, sent: tuple[Message, Tensor, dist.Work]) -> None:
+        message, _, work = sent
+        self._wait(work, f"message {message} to rank {self._channel(message).ranks[message.dst_rank]} was not taken")
+
+    def _wait(self, work: dist.Work, what: str) -> None:
+        if not isinstance(self._backend_timeout, timedelta):
+            work.wait()
+            return
+        try:
+            work.wait(self._backend_timeout)
+        except RuntimeError as error:
+            if "timed out" in str(error).lower():
+                raise MessageTimeout(f"{what} within {self._timeout:g} s") from error
+            raise PipelineError(f"{what}: {str(error).splitlines()[0]}") from error
+
+    @property
+    def _backend_timeout(self) -> timedelta | None:
+        """gloo waits on the host, for as long as we say. NCCL's wait only orders streams; its group's own watchdog
+        ends a message that does not come."""
+        return timedelta(seconds=self._timeout) if dist.get_backend() == "gloo" else None

@@ -1,0 +1,55 @@
+"""A program: an order made ready to run. It is checked, replayed and lowered once, the same on all ranks.
+
+Receives are moved ahead of the computes before them, up to the previous message: the message then arrives while the
+rank works. The sequence of messages stays as lowering fixed it, so its proof against hanging holds: to post a receive
+earlier can only free the sender earlier.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from schedules.check import check
+from schedules.lower import Compute, Instruction, Recv, lower
+from schedules.order import Order
+from schedules.problem import Problem
+from schedules.replay import Replay
+
+
+@dataclass(frozen=True)
+class Program:
+    """An order, what it is planned to take, and each column's instructions."""
+
+    problem: Problem
+    order: Order
+    planned: Replay
+    instructions: tuple[tuple[Instruction, ...], ...]
+
+
+def make_program(problem: Problem, order: Order) -> Program:
+    """Raises OrderError where the order is invalid, ValueError where this executor cannot run it."""
+    split = [str(op) for row in order.rows for op in row if op.kind == "W"]
+    if split:
+        raise ValueError(f"schedule: the order splits backwards ({split[0]} ...); this executor runs whole backwards")
+    for model in problem.models:
+        wide = [stage for stage in range(model.stages) if len(model.ranks_of(stage)) != 1]
+        if wide:
+            columns = model.ranks_of(wide[0])
+            raise ValueError(f"model {model.name}: stage {wide[0]} lies on columns {columns}; one is needed")
+    planned = check(problem, order)
+    lists = lower(problem, order)
+    return Program(problem, order, planned, tuple(receives_early(row) for row in lists))
+
+
+def receives_early(instructions: Sequence[Instruction]) -> tuple[Instruction, ...]:
+    """Move each receive ahead of the computes between it and the previous message."""
+    result: list[Instruction] = []
+    waiting: list[Instruction] = []  # computes since the last message
+    for instruction in instructions:
+        if isinstance(instruction, Compute):
+            waiting.append(instruction)
+        elif isinstance(instruction, Recv):
+            result.append(instruction)
+        else:
+            result += [*waiting, instruction]
+            waiting = []
+    return (*result, *waiting)

@@ -1,0 +1,248 @@
+"""Jobs of pipeline tests: small plain torch stages, so that only the executor is under test.
+
+A toy model is an embedding, `stages` blocks of (linear, tanh) in fp64, and a head; its parameters depend on (model,
+stage) alone. Actor and critic lie on the ranks in opposite directions.
+
+Shapes: B rows, T tokens, H hidden size.
+"""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+
+from fusedrl.pipeline.executor import Executor, Work
+from fusedrl.pipeline.microbatch import MicroBatch
+from fusedrl.pipeline.program import Program, make_program
+from fusedrl.pipeline.stage import PipelineModel
+from schedules.builders.greedy import greedy
+from schedules.builders.serial import gpipe, serial_1f1b
+from schedules.lower import Send
+from schedules.problem import Model, Problem
+
+HIDDEN, VOCAB = 6, 11
+BUILDERS = {"serial": serial_1f1b, "greedy": greedy, "gpipe": gpipe}
+
+
+class ToyStage(nn.Module):
+    def __init__(self, *, model: str, stage: int, stages: int) -> None:
+        super().__init__()
+        torch.manual_seed(1000 * len(model) + ord(model[0]) + stage)
+        self.first, self.last = stage == 0, stage == stages - 1
+        self.embedding = nn.Embedding(VOCAB, HIDDEN, dtype=torch.float64) if self.first else None
+        self.block = nn.Linear(HIDDEN, HIDDEN, dtype=torch.float64)
+        self.head = nn.Linear(HIDDEN, 1, dtype=torch.float64) if self.last else None
+
+    def forward(self, microbatch: MicroBatch, received: Tensor | None) -> Tensor:
+        hidden = self.embedding(microbatch.tokens_BT) if self.embedding is not None else received
+        hidden = torch.tanh(self.block(hidden))
+        return hidden if self.head is None else self.head(hidden)[..., 0]
+
+
+def toy_shape(microbatch: MicroBatch) -> tuple[int, ...]:
+    return (*microbatch.shape, HIDDEN)
+
+
+def toy_model(
+    name: str,
+    *,
+    placement: Sequence[int],
+    columns: tuple[tuple[int, ...], ...],
+    stages: Mapping[int, Any] | None = None,
+) -> PipelineModel:
+    column = next(ranks.index(dist.get_rank()) for ranks in columns if dist.get_rank() in ranks)
+    held = [stage for stage, place in enumerate(placement) if place == column]
+    made = {stage: ToyStage(model=name, stage=stage, stages=len(placement)) for stage in held}
+    return PipelineModel(
+        name=name,
+        placement=tuple(placement),
+        columns=columns,
+        stages=made if stages is None else stages,
+        message_shape=toy_shape,
+        dtype=torch.float64,
+        modules=tuple(made.values()),
+    )
+
+
+def microbatches(count: int, *, seed: int, replica: int = 0) -> list[MicroBatch]:
+    """Ragged in rows and in length; replicas of data parallelism get other data."""
+    generator = torch.Generator().manual_seed(7919 * seed + replica)
+    shapes = [(1 + (i + replica) % 3, 2 + (3 * i + seed) % 5) for i in range(count)]
+    return [MicroBatch(torch.randint(VOCAB, shape, generator=generator)) for shape in shapes]
+
+
+def toy_loss(total: int) -> Any:
+    def loss(output_BT: Tensor, microbatch: MicroBatch) -> tuple[Tensor, dict[str, Tensor]]:
+        value = (output_BT - microbatch.tokens_BT / VOCAB).square().sum() / total
+        return value, {"loss": value, "tokens": torch.tensor(float(output_BT.numel()))}
+
+    return loss
+
+
+def toy_problem(
+    placements: Mapping[str, Sequence[int]], counts: Mapping[str, int], *, forward_only: Sequence[str] = ()
+) -> Problem:
+    models = [
+        Model(
+            name=name,
+            placement=tuple(placement),
+            microbatches=counts[name],
+            forward=1.0 if name == "actor" else 0.6,
+            backward=None if name in forward_only else (2.0 if name == "actor" else 1.3),
+            activation=1.0,
+        )
+        for name, placement in placements.items()
+    ]
+    ranks = 1 + max(max(placement) for placement in placements.values())
+    return Problem(ranks=ranks, models=tuple(models))
+
+
+def one_column_each(world: int) -> tuple[tuple[int, ...], ...]:
+    return (tuple(range(world)),)
+
+
+def toy_placements(kind: str, world: int) -> dict[str, list[int]]:
+    line = list(range(world))
+    return {
+        "opposed": {"actor": line, "critic": line[::-1]},
+        "single": {"actor": line},
+        "interleaved": {"actor": line + line, "critic": line[::-1]},
+        "v": {"actor": line + line[::-1], "critic": line[::-1] + line},
+    }[kind]
+
+
+def run_toy(
+    *, kind: str, builder: str, passes: Sequence[Mapping[str, int]], depth: int | None = None
+) -> dict[str, Any]:
+    """Passes with given micro-batch counts, one SGD step after each; gradients, parameters, metrics of this rank.
+
+    depth: run all stages of a `depth`-column job on this one rank, as the reference.
+    """
+    world = dist.get_world_size()
+    placements = toy_placements(kind, depth or world)
+    if depth:
+        placements = {name: [0] * len(placement) for name, placement in placements.items()}
+    models = [toy_model(name, placement=p, columns=one_column_each(world)) for name, p in placements.items()]
+    executor = Executor(models, timeout=20)
+    seen: dict[str, Any] = {}
+    for number, counts in enumerate(passes):
+        program = make_program(problem := toy_problem(placements, counts), BUILDERS[builder](problem))
+        work = {}
+        for name in placements:
+            data = microbatches(counts[name], seed=number)
+            work[name] = Work(data, loss=toy_loss(sum(m.tokens_BT.numel() for m in data)))
+        result = executor.run(program, work)
+        for model in models:
+            seen[f"{number}/{model.name}/sums"] = result.models[model.name].sums()
+            seen |= toy_step(model, number=number)
+    return seen
+
+
+def toy_step(model: PipelineModel, *, number: int) -> dict[str, Any]:
+    seen = {}
+    for stage, module in model.stages.items():
+        for key, parameter in module.named_parameters():  # type: ignore[attr-defined]
+            seen[f"{number}/{model.name}/{stage}/{key}/grad"] = parameter.grad.clone().numpy()
+            parameter.data -= 0.1 * parameter.grad
+            parameter.grad = None
+            seen[f"{number}/{model.name}/{stage}/{key}"] = parameter.data.clone().numpy()
+    return seen
+
+
+def infer_toy(*, builder: str, counts: Mapping[str, int]) -> dict[str, Any]:
+    """The critic forward-only beside a training actor; checks modes, graphs and where results are."""
+    world = dist.get_world_size()
+    placements = toy_placements("opposed", world)
+    models = [toy_model(name, placement=p, columns=one_column_each(world)) for name, p in placements.items()]
+    executor = Executor(models, timeout=20)
+    problem = toy_problem(placements, counts, forward_only=["critic"])
+    modes: list[tuple[bool, bool]] = []
+
+    def collect(output_BT: Tensor, microbatch: MicroBatch) -> Any:
+        modes.append((output_BT.requires_grad, models[1].modules[0].training))
+        return output_BT.numpy()
+
+    data = {name: microbatches(counts[name], seed=3) for name in placements}
+    work = {"actor": Work(data["actor"], loss=toy_loss(1)), "critic": Work(data["critic"], collect=collect)}
+    result = executor.run(make_program(problem, BUILDERS[builder](problem)), work)
+    grads = [p.grad is None for p in models[1].modules[0].parameters()]
+    return {
+        "outputs": result.models["critic"].outputs,
+        "modes": modes,
+        "no_grads": all(grads),
+        "training_after": models[1].modules[0].training,
+    }
+
+
+def whole_critic(*, stages: int, count: int) -> list[Any]:
+    """What infer_toy's critic must give, without a pipeline."""
+    modules = [ToyStage(model="critic", stage=stage, stages=stages) for stage in range(stages)]
+    outputs = []
+    for microbatch in microbatches(count, seed=3):
+        hidden = None
+        for module in modules:
+            hidden = module(microbatch, hidden)
+        outputs.append(hidden.detach().numpy())
+    return outputs
+
+
+class Failing:
+    """A stage that raises, or stalls, at one call."""
+
+    def __init__(self, stage: Any, *, at: int, stall: float = 0.0) -> None:
+        self._stage, self._at, self._stall, self._calls = stage, at, stall, 0
+
+    def __call__(self, microbatch: MicroBatch, received: Tensor | None) -> Tensor:
+        self._calls += 1
+        if self._calls == self._at:
+            if not self._stall:
+                raise ZeroDivisionError("the stage was told to fail")
+            time.sleep(self._stall)
+        return self._stage(microbatch, received)
+
+
+def without_send(program: Program, *, column: int, number: int) -> Program:
+    """A broken program: one column never sends its `number`-th message."""
+    row = list(program.instructions[column])
+    sends = [i for i, each in enumerate(row) if isinstance(each, Send)]
+    del row[sends[number]]
+    rows = list(program.instructions)
+    rows[column] = tuple(row)
+    return replace(program, instructions=tuple(rows))
+
+
+def fail_toy(*, how: str, timeout: float, failing: int = 0) -> dict[str, Any]:
+    """A pass that breaks on one rank; what this rank saw, and how long it took to see it."""
+    world = dist.get_world_size()
+    placements = toy_placements("opposed", world)
+    models = [toy_model(name, placement=p, columns=one_column_each(world)) for name, p in placements.items()]
+    if how == "raise" and dist.get_rank() == failing:
+        models[0] = replace(models[0], stages={s: Failing(m, at=2) for s, m in models[0].stages.items()})
+    executor = Executor(models, timeout=timeout)
+    counts = {"actor": 4, "critic": 2}
+    problem = toy_problem(placements, counts)
+    program = make_program(problem, greedy(problem))
+    if how == "missing":
+        program = without_send(program, column=failing, number=1)
+    work = {name: Work(microbatches(count, seed=0), loss=toy_loss(1)) for name, count in counts.items()}
+    begin = time.monotonic()
+    try:
+        executor.run(program, work)
+    except Exception as error:
+        return _what_was_seen(error, executor, program, work, seconds=time.monotonic() - begin)
+    return {"error": "none", "kind": "none", "seconds": time.monotonic() - begin}
+
+
+def _what_was_seen(
+    error: Exception, executor: Executor, program: Program, work: Any, *, seconds: float
+) -> dict[str, Any]:
+    try:
+        executor.run(program, work)
+        again = "ran"
+    except Exception as second:
+        again = str(second)
+    return {"error": str(error), "kind": type(error).__name__, "seconds": seconds, "again": again}

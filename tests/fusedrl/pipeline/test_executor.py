@@ -1,0 +1,91 @@
+"""The executor on plain torch stages in fp64: exactness first, then what happens when something breaks."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.distributed.pipeline_jobs import whole_critic
+from tests.distributed.pool import RankPool
+
+JOBS = "tests.distributed.pipeline_jobs"
+UNEQUAL = [{"actor": 4, "critic": 2}, {"actor": 1, "critic": 5}]
+
+
+def assert_same(first: list[dict[str, Any]], second: list[dict[str, Any]]) -> None:
+    for one, other in zip(first, second, strict=True):
+        assert one.keys() == other.keys()
+        for key in one:
+            if isinstance(one[key], np.ndarray):
+                assert np.array_equal(one[key], other[key]), key
+            else:
+                assert one[key] == other[key], key
+
+
+@pytest.mark.parametrize(("world", "kind"), [(2, "opposed"), (4, "opposed"), (2, "interleaved"), (2, "v")])
+def test_greedy_equals_serial_bit_for_bit(ranks: RankPool, world: int, kind: str) -> None:
+    serial, fused = (
+        ranks.run(f"{JOBS}:run_toy", world=world, kind=kind, builder=builder, passes=UNEQUAL)
+        for builder in ("serial", "greedy")
+    )
+    assert_same(serial, fused)
+
+
+@pytest.mark.parametrize(("world", "kind"), [(2, "opposed"), (4, "opposed"), (2, "v"), (4, "interleaved")])
+def test_pipeline_equals_one_rank_bit_for_bit(ranks: RankPool, world: int, kind: str) -> None:
+    split = ranks.run(f"{JOBS}:run_toy", world=world, kind=kind, builder="greedy", passes=UNEQUAL)
+    (whole,) = ranks.run(f"{JOBS}:run_toy", world=1, kind=kind, builder="gpipe", passes=UNEQUAL, depth=world)
+    merged: dict[str, Any] = {}
+    for rank in split:
+        for key, value in rank.items():
+            if not key.endswith("sums") or value:  # metrics are known where the last stage is
+                merged[key] = value
+    assert_same([whole], [merged])
+
+
+def test_one_micro_batch_and_fewer_than_stages_run(ranks: RankPool) -> None:
+    passes = [{"actor": 1, "critic": 1}, {"actor": 3, "critic": 1}]
+    serial, fused = (
+        ranks.run(f"{JOBS}:run_toy", world=4, kind="opposed", builder=builder, passes=passes)
+        for builder in ("serial", "greedy")
+    )
+    assert_same(serial, fused)
+
+
+def test_single_model_runs(ranks: RankPool) -> None:
+    split = ranks.run(f"{JOBS}:run_toy", world=2, kind="single", builder="greedy", passes=[{"actor": 3}])
+    assert split[1]["0/actor/sums"]["tokens"] > 0
+    assert split[0]["0/actor/sums"] == {}
+
+
+def test_forward_only_model_beside_a_training_one_keeps_no_graph(ranks: RankPool) -> None:
+    results = ranks.run(f"{JOBS}:infer_toy", world=2, builder="greedy", counts={"actor": 4, "critic": 3})
+    expected = whole_critic(stages=2, count=3)
+    outputs = results[0]["outputs"]
+    assert sorted(outputs) == [0, 1, 2]
+    assert all(np.array_equal(outputs[m], expected[m]) for m in outputs)
+    assert results[0]["modes"] == [(False, False)] * 3
+    assert results[1]["outputs"] == {}
+    assert all(result["no_grads"] and result["training_after"] for result in results)
+
+
+def test_rank_that_raises_ends_all_ranks_and_names_the_op(ranks: RankPool) -> None:
+    results = ranks.run(f"{JOBS}:fail_toy", world=4, how="raise", timeout=3.0, failing=1)
+    assert "rank 1 (column 1) at actor:F1@1: ZeroDivisionError" in results[1]["error"]
+    assert ">>actor:F1@1<<" in results[1]["error"]
+    for rank, result in enumerate(results):
+        assert result["kind"] in ("PipelineError", "MessageTimeout"), f"rank {rank}"
+        assert result["seconds"] < 10
+        assert "earlier pass failed" in result["again"]
+    assert "failed first: rank 1" in results[2]["error"]
+
+
+def test_missing_message_times_out_naming_message_and_op(ranks: RankPool) -> None:
+    results = ranks.run(f"{JOBS}:fail_toy", world=2, how="missing", timeout=1.0, failing=0)
+    late = results[1]
+    assert late["kind"] == "MessageTimeout"
+    assert "message actor:F" in late["error"]
+    assert "from rank 0 did not come within 1 s" in late["error"]
+    assert "at actor:F" in late["error"]
+    assert ">>actor:F" in late["error"]
+    assert late["seconds"] < 5
