@@ -1,0 +1,62 @@
+"""Problem files: YAML to Problem. Strict: an unknown or missing key is an error that names it."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from schedules.problem import Model, Problem, ProblemError
+
+_PROBLEM_KEYS = {"ranks": True, "comm": False, "memory_cap": False, "models": True}  # key -> required
+_MODEL_KEYS = {
+    "name": True,
+    "placement": True,
+    "microbatches": True,
+    "forward": True,
+    "backward": False,
+    "backward_weight": False,
+    "activation": False,
+}
+
+
+def load_problem(path: str | Path) -> Problem:
+    """Read a problem file. Errors are one line: the file, then the key."""
+    try:
+        data = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ProblemError(f"{path}: {error.strerror or error}") from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise ProblemError(f"{path}: not YAML: {_first_line(error)}") from None
+    try:
+        return problem_from_dict(data)
+    except ProblemError as error:
+        raise ProblemError(f"{path}: {error}") from None
+
+
+def problem_from_dict(data: object) -> Problem:
+    """Build a problem from parsed YAML, in any of the written forms."""
+    fields = _fields(data, _PROBLEM_KEYS, place="problem")
+    models = fields["models"]
+    if not isinstance(models, (list, tuple)):
+        raise ProblemError(f"models: expected a list, got {models!r}")
+    fields["models"] = tuple(Model(**_fields(m, _MODEL_KEYS, place=f"models[{i}]")) for i, m in enumerate(models))
+    return Problem(**fields)
+
+
+def _fields(data: object, keys: Mapping[str, bool], *, place: str) -> dict[str, Any]:
+    if not isinstance(data, Mapping):
+        raise ProblemError(f"{place}: expected a mapping with the keys {', '.join(keys)}, got {type(data).__name__}")
+    for key in data:
+        if key not in keys:
+            raise ProblemError(f"{place}: unknown key {key!r}; known are {', '.join(keys)}")
+    for key, required in keys.items():
+        if required and data.get(key) is None:
+            raise ProblemError(f"{place}: the key {key!r} is missing")
+    return {key: value for key, value in data.items() if value is not None}
+
+
+def _first_line(error: Exception) -> str:
+    mark = getattr(error, "problem_mark", None)
+    where = f" (line {mark.line + 1}, column {mark.column + 1})" if mark else ""
+    return str(getattr(error, "problem", None) or error).splitlines()[0] + where
