@@ -1,0 +1,83 @@
+"""Process groups of one model, as the ProcessGroupCollection that Megatron's model, DDP and optimizer take.
+
+Each model has its own collection, hence its own communicators: two models' collectives never share one. All ranks must
+build the same collections in the same sequence. Context and expert parallelism are 1 here: their groups hold one rank.
+Importing this module installs megatron_patches.
+"""
+
+from collections.abc import Iterable
+from datetime import timedelta
+
+import torch.distributed as dist
+
+import megatron_patches
+from fusedrl.parallel.layout import Layout, check_world
+from fusedrl.parallel.pipeline_view import ReversedGroup
+
+megatron_patches.apply()
+
+from megatron.core.process_groups_config import ProcessGroupCollection  # noqa: E402  (after the patches)
+
+DEFAULT_TIMEOUT = timedelta(minutes=10)
+# collection member -> the axes its groups span
+SPANS = {
+    "tp": "tp",
+    "pp": "pp",
+    "dp": "dp",
+    "mp": "tp pp",
+    "tp_cp": "tp",
+    "dp_cp": "dp",
+    "tp_dp_cp": "tp dp",
+    "expt_tp": "tp",
+    "tp_ep": "tp",
+    "tp_ep_pp": "tp pp",
+    "expt_dp": "dp",
+    "intra_dp_cp": "dp",
+    "intra_expt_dp": "dp",
+    "intra_dist_opt": "tp pp dp",
+    "cp": "",
+    "ep": "",
+    "pos_embd": "",
+}
+
+
+def build_groups(
+    layout: Layout,
+    *,
+    reverse_pipeline: bool = False,
+    timeout: timedelta = DEFAULT_TIMEOUT,
+    key: str = "layout",
+) -> ProcessGroupCollection:
+    """This rank's groups of one model. Collective over the whole world.
+
+    With `reverse_pipeline` stage 0 sits on the last ranks: `collection.pp` is a view with a mirrored rank.
+    The embedding group joins first and last stage (for tied embeddings) and is None on the stages between.
+    """
+    check_world(layout, dist.get_world_size(), key=key)
+    maker = _GroupMaker(timeout)
+    members = {name: maker.own_group(layout.rank_lists(axes)) for name, axes in SPANS.items()}
+    members["embd"] = maker.own_group(_ends(ranks) for ranks in layout.rank_lists("pp"))
+    if reverse_pipeline:
+        members["pp"] = ReversedGroup(members["pp"])
+    return ProcessGroupCollection(**members, inter_dist_opt=None)
+
+
+def _ends(ranks: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(sorted({ranks[0], ranks[-1]}))
+
+
+class _GroupMaker:
+    """Makes groups in one sequence on all ranks; the same set of ranks gets one communicator within a collection."""
+
+    def __init__(self, timeout: timedelta) -> None:
+        self._timeout = timeout
+        self._made: dict[tuple[int, ...], dist.ProcessGroup] = {}
+
+    def own_group(self, rank_lists: Iterable[tuple[int, ...]]) -> dist.ProcessGroup | None:
+        mine = None
+        for ranks in rank_lists:
+            if ranks not in self._made:
+                self._made[ranks] = dist.new_group(list(ranks), timeout=self._timeout)
+            if dist.get_rank() in ranks:
+                mine = self._made[ranks]
+        return mine
