@@ -88,6 +88,7 @@ class Executor:
         self.models = {model.name: model for model in models}
         if len(self.models) != len(models):
             raise ValueError(f"models: a name is used twice in {[model.name for model in models]}")
+        _check_separate(models)
         rank = dist.get_rank()
         for model in models:
             if sorted(model.stages) != list(model.held_by(rank)):
@@ -102,6 +103,9 @@ class Executor:
         if self._failed:
             raise PipelineError("an earlier pass failed, the ranks are out of step: make a new executor")
         self._check(program, work)
+        for name in work:
+            if (prepare := self.models[name].before_pass) is not None:
+                prepare()
         column = self._column(program)
         run = _Pass(self.models, work, mailbox=self.mailbox, clock=self._clock(program))
         with _modes({name: self.models[name] for name in work}, work):
@@ -142,6 +146,17 @@ class Executor:
         grid = marked_grid(program.order, column=column, op=op)
         kind = MessageTimeout if isinstance(error, MessageTimeout) else PipelineError
         raise kind(f"{reason}{cause}\n{grid}") from error
+
+
+def _check_separate(models: Sequence[PipelineModel]) -> None:
+    """Megatron-Core hangs callbacks of a schedule on a module's config: two models must not share one."""
+    owner: dict[int, str] = {}
+    for model in models:
+        for config in (getattr(module, "config", None) for module in model.modules):
+            if config is not None and owner.setdefault(id(config), model.name) != model.name:
+                raise ValueError(
+                    f"models {owner[id(config)]} and {model.name} share a config object; build one for each"
+                )
 
 
 def _check_model(planned: Model, placement: tuple[int, ...], work: Work) -> None:

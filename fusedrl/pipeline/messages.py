@@ -122,6 +122,10 @@ class Mailbox:
         left = [str(message) for message, _, _ in self._posted.values()]
         assert not left, f"messages were received and used by no op: {left}"
 
+    def group(self, model: str) -> dist.ProcessGroup:
+        """The group of a model's columns: for collectives between passes. Only for models on several columns."""
+        return self._channels[model, "F"].group
+
     def _channel(self, message: Message) -> Channel:
         return self._channels[message.model, message.kind]
 

@@ -47,9 +47,9 @@ class PipelineModel:
     """A model as this rank sees it: the stages it holds, and what passes between stages.
 
     placement: pipeline column of each stage; the same on all ranks, as are the columns.
-    columns: for each (tp, dp) coordinate the world ranks by pipeline column.
+    columns: for each (dp, tp) coordinate, tp fastest, the world ranks by pipeline column.
     message_shape: shape of the tensor between two stages, the same for every boundary of the model.
-    modules: what to switch between train and eval.
+    modules: what to switch between train and eval. before_pass: called before the first op of each pass.
     """
 
     name: str
@@ -60,6 +60,8 @@ class PipelineModel:
     dtype: torch.dtype = torch.float32
     device: torch.device = field(default_factory=lambda: torch.device("cpu"))
     modules: tuple[torch.nn.Module, ...] = ()
+    tp: int = 1
+    before_pass: Callable[[], None] | None = None
 
     def is_last(self, stage: int) -> bool:
         return stage == len(self.placement) - 1
@@ -70,6 +72,11 @@ class PipelineModel:
         if not mine:
             raise ValueError(f"model {self.name}: rank {world_rank} is in none of its columns {self.columns}")
         return mine[0]
+
+    def speaks(self, world_rank: int) -> bool:
+        """Whether a rank speaks for its model replica: the last stage's first tensor-parallel rank."""
+        index = self.columns.index(self.ranks(world_rank))
+        return index % self.tp == 0 and self.ranks(world_rank)[self.placement[-1]] == world_rank
 
     def held_by(self, world_rank: int) -> tuple[int, ...]:
         """The stages that a rank must hold."""

@@ -9,6 +9,7 @@ Shapes: B rows, T tokens, H hidden size.
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -23,9 +24,16 @@ from schedules.builders.greedy import greedy
 from schedules.builders.serial import gpipe, serial_1f1b
 from schedules.lower import Send
 from schedules.problem import Model, Problem
+from tests.fusedrl.pipeline.orders import random_order
 
 HIDDEN, VOCAB = 6, 11
-BUILDERS = {"serial": serial_1f1b, "greedy": greedy, "gpipe": gpipe}
+BUILDERS = {
+    "serial": serial_1f1b,
+    "greedy": greedy,
+    "gpipe": gpipe,
+    "random1": partial(random_order, seed=1),
+    "random2": partial(random_order, seed=2),
+}
 
 
 class ToyStage(nn.Module):

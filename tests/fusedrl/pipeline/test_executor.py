@@ -23,12 +23,13 @@ def assert_same(first: list[dict[str, Any]], second: list[dict[str, Any]]) -> No
 
 
 @pytest.mark.parametrize(("world", "kind"), [(2, "opposed"), (4, "opposed"), (2, "interleaved"), (2, "v")])
-def test_greedy_equals_serial_bit_for_bit(ranks: RankPool, world: int, kind: str) -> None:
-    serial, fused = (
+def test_any_order_equals_serial_bit_for_bit(ranks: RankPool, world: int, kind: str) -> None:
+    serial, *others = (
         ranks.run(f"{JOBS}:run_toy", world=world, kind=kind, builder=builder, passes=UNEQUAL)
-        for builder in ("serial", "greedy")
+        for builder in ("serial", "greedy", "gpipe", "random1", "random2")
     )
-    assert_same(serial, fused)
+    for other in others:
+        assert_same(serial, other)
 
 
 @pytest.mark.parametrize(("world", "kind"), [(2, "opposed"), (4, "opposed"), (2, "v"), (4, "interleaved")])

@@ -1,0 +1,99 @@
+"""Megatron-Core's GPTModel as a pipeline stage; the one file of this folder that knows Megatron-Core.
+
+A GPTModel built for a stage takes tokens on its first stage and `set_input_tensor` elsewhere; positions are needed on
+every stage (rotary embeddings). What passes between stages is [T, B, H], with sequence parallelism [T / tp, B, H].
+
+Rows are padded on the right, so the mask is the plain causal one. The local attention of the CPU builds its own mask
+on the current CUDA device, so it is given one here; on CUDA none is passed and the kernels' causal mode serves.
+
+Shapes: B rows, T tokens, H hidden size.
+"""
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from fusedrl.parallel.layout import Layout
+from fusedrl.pipeline.microbatch import MicroBatch
+from fusedrl.pipeline.stage import PipelineModel
+
+
+class MegatronStage:
+    """A GPTModel called the way the executor calls stages."""
+
+    def __init__(self, module: Any) -> None:
+        self._module = module
+
+    def __call__(self, microbatch: MicroBatch, received: Tensor | None) -> Tensor:
+        self._module.set_input_tensor(received)
+        output = self._module(
+            input_ids=microbatch.tokens_BT,
+            position_ids=microbatch.position_ids_BT(),
+            attention_mask=causal_mask(microbatch.length, microbatch.tokens_BT.device),
+        )
+        self._module.set_input_tensor(None)  # or the module would keep the last input alive until its next call
+        return output
+
+
+@lru_cache(maxsize=64)
+def _mask(length: int) -> Tensor:
+    return torch.ones(length, length, dtype=torch.bool).triu(1)[None, None]
+
+
+def causal_mask(length: int, device: torch.device) -> Tensor | None:
+    """True where attention must not look, [1, 1, T, T]; None on CUDA."""
+    return _mask(length) if device.type == "cpu" else None
+
+
+def columns_of(layout: Layout) -> tuple[tuple[int, ...], ...]:
+    """World ranks by pipeline column, for each (dp, tp) coordinate, tp fastest."""
+    return tuple(
+        tuple(tp + layout.tp * (dp + layout.dp * pp) for pp in range(layout.pp))
+        for dp in range(layout.dp)
+        for tp in range(layout.tp)
+    )
+
+
+def megatron_model(name: str, module: Any, *, layout: Layout, rank: int, reverse: bool = False) -> PipelineModel:
+    """The stage of a model that this rank holds. `reverse`: its pipeline runs from the last column to the first."""
+    refuse_unsupported(name, module.config)
+    pp = layout.coords(rank)[2]
+    placement = tuple(range(layout.pp))[::-1] if reverse else tuple(range(layout.pp))
+    stage = placement.index(pp)
+    is_edge = (stage == 0, stage == layout.pp - 1)
+    if (module.pre_process, module.post_process) != is_edge:
+        built = f"pre_process={module.pre_process}, post_process={module.post_process}"
+        raise ValueError(
+            f"model {name}: rank {rank} holds stage {stage} of {layout.pp}, its module was built with {built}"
+        )
+    return PipelineModel(
+        name=name,
+        placement=placement,
+        columns=columns_of(layout),
+        tp=layout.tp,
+        stages={stage: MegatronStage(module)},
+        message_shape=_message_shape(module.config, tp=layout.tp),
+        dtype=module.config.pipeline_dtype or module.config.params_dtype,
+        device=next(module.parameters()).device,
+        modules=(module,),
+        before_pass=module.set_is_first_microbatch,
+    )
+
+
+def _message_shape(config: Any, *, tp: int) -> Callable[[MicroBatch], tuple[int, ...]]:
+    split = tp if config.sequence_parallel else 1
+    return lambda microbatch: (microbatch.length // split, microbatch.rows, config.hidden_size)
+
+
+def refuse_unsupported(name: str, config: Any) -> None:
+    """Megatron-Core keeps the scale of auxiliary losses per process and reads it during backward: with interleaved
+    models the last forward of either decides it. So mixtures of experts and multi-token prediction are refused."""
+    for key in ("num_moe_experts", "mtp_num_layers"):
+        if getattr(config, key, None):
+            reason = "auxiliary losses share one scale a process in Megatron-Core"
+            raise ValueError(
+                f"model {name}: {key}={getattr(config, key)} cannot run in a fused pass: {reason}; use none"
+            )

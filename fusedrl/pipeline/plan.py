@@ -1,0 +1,112 @@
+"""The plan of a pass: from micro-batch shapes and layouts to a program. A pure function, the same on all ranks.
+
+    actor, critic = Planned("actor", shapes, pp=4), Planned("critic", shapes, pp=4, reverse=True)
+    program = plan_pass([actor, critic], method="fused")
+
+The critic runs against the actor: its stage 0 lies on the last column.
+
+    column      0         1         2         3
+    actor    stage 0   stage 1   stage 2   stage 3
+    critic   stage 3   stage 2   stage 1   stage 0
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from fusedrl.pipeline.costs import ConstantCost, Cost
+from fusedrl.pipeline.program import Program, make_program
+from schedules.builders.greedy import greedy
+from schedules.builders.serial import serial_1f1b
+from schedules.order import Order
+from schedules.problem import Model, Problem
+
+Shapes = tuple[tuple[int, int], ...]
+"""(rows, padded length) of each micro-batch; over data-parallel replicas the largest (results.agree_shapes)."""
+
+
+@dataclass(frozen=True)
+class Planned:
+    """One model's part of a pass. key: where its layout stands in the configuration, for error messages."""
+
+    name: str
+    shapes: Shapes
+    pp: int = 1
+    tp: int = 1
+    dp: int = 1
+    reverse: bool = False
+    trains: bool = True
+    cost: Cost = field(default_factory=ConstantCost)
+    key: str = ""
+
+    def placement(self) -> tuple[int, ...]:
+        columns = tuple(range(self.pp))
+        return columns[::-1] if self.reverse else columns
+
+
+def plan_pass(
+    models: Sequence[Planned], *, method: str = "fused", memory_cap: float | None = None, comm: float = 0.0
+) -> Program:
+    """method: fused (interleaved by the greedy builder), serial (1F1B, one model after the other) or file:PATH.
+
+    Raises ValueError for layouts that differ or an unknown method, OrderError for a file that does not fit the work.
+    """
+    problem = make_problem(models, memory_cap=memory_cap, comm=comm)
+    return make_program(problem, order_by(problem, method))
+
+
+def make_problem(models: Sequence[Planned], *, memory_cap: float | None = None, comm: float = 0.0) -> Problem:
+    """The work of a pass as a scheduling problem over pipeline columns."""
+    check_layouts(models)
+    return Problem(ranks=models[0].pp, models=tuple(_model(each) for each in models), comm=comm, memory_cap=memory_cap)
+
+
+def check_layouts(models: Sequence[Planned]) -> None:
+    """Models of one pass share their columns: equal pp, tp and dp."""
+    for size in ("pp", "tp", "dp"):
+        values = {getattr(model, size) for model in models}
+        if len(values) > 1:
+            given = ", ".join(f"{model.key or model.name}.{size}={getattr(model, size)}" for model in models)
+            raise ValueError(f"{given}: models of one fused pass need equal pp, tp and dp; make {size} equal")
+
+
+def order_by(problem: Problem, method: str) -> Order:
+    """The order that a schedule method makes for a problem."""
+    if method == "serial":
+        return serial_1f1b(problem)
+    if method == "fused":
+        return greedy(problem)
+    if method.startswith("file:"):
+        return read_order(Path(method.removeprefix("file:")), problem)
+    raise ValueError(f"schedule.method={method}: must be fused, serial or file:PATH")
+
+
+def read_order(path: Path, problem: Problem) -> Order:
+    """An order made for the same ranks, stages and micro-batch counts; durations may differ, as they do every step.
+
+    That is why the digest of a CSV is not compared here: the program's check tells whether the order fits the work.
+    """
+    if not path.is_file():
+        raise ValueError(f"schedule.method=file:{path}: there is no such file")
+    text = path.read_text()
+    if path.suffix == ".csv":
+        rows = [line for line in text.splitlines() if line and not line.startswith("#")]
+        text = "".join(" ".join(row.split(",")[1:]) + "\n" for row in rows)
+    return Order.from_text(text, problem)
+
+
+def _model(planned: Planned) -> Model:
+    def matrix(quantity: str) -> list[list[float]]:
+        count = getattr(planned.cost, quantity)
+        return [[count(s, rows=rows, length=length) for rows, length in planned.shapes] for s in range(planned.pp)]
+
+    if not planned.shapes:
+        raise ValueError(f"{planned.name}: no micro-batches to plan")
+    return Model(
+        name=planned.name,
+        placement=planned.placement(),
+        microbatches=len(planned.shapes),
+        forward=matrix("forward"),
+        backward=matrix("backward") if planned.trains else None,
+        activation=matrix("activation"),
+    )

@@ -1,0 +1,124 @@
+"""What a pass gave, made known to ranks that did not compute it. Each function is a collective of all ranks.
+
+Metrics are sums: over micro-batches on a last stage, then over data-parallel replicas here. Whoever reads them divides
+by counts that are sums, too. A replica's tensor-parallel ranks hold equal metrics; the first of them speaks.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from fusedrl.parallel.comm import all_gather_object, broadcast_object
+from fusedrl.pipeline.executor import Executor, PassResult
+from fusedrl.pipeline.program import Program
+from fusedrl.pipeline.timeline import Timeline, pack_ops, replayed, unpack_ops
+
+
+@dataclass(frozen=True)
+class PassReport:
+    """A pass as all ranks know it. Bubble ratios: as planned, replayed with measured durations, and measured."""
+
+    metrics: dict[str, dict[str, float]]
+    timeline: Timeline
+    planned_bubble: float
+    replayed_bubble: float
+    measured_bubble: float
+
+
+def gather_report(executor: Executor, program: Program, result: PassResult) -> PassReport:
+    """Metrics summed over replicas and the timeline of all ranks."""
+    rank = dist.get_rank()
+    model = executor.models[program.problem.models[0].name]
+    mine = {
+        "ops": pack_ops(result.ops),
+        "column": model.ranks(rank).index(rank),
+        "metrics": {n: each.sums() for n, each in result.models.items() if executor.models[n].speaks(rank)},
+    }
+    everyone: list[dict[str, Any]] = all_gather_object(mine)
+    columns = tuple(each["column"] for each in everyone)
+    timeline = Timeline(tuple(unpack_ops(each["ops"]) for each in everyone), columns)
+    return PassReport(
+        metrics=sum_metrics([each["metrics"] for each in everyone], names=sorted(result.models)),
+        timeline=timeline,
+        planned_bubble=program.planned.bubble_ratio,
+        replayed_bubble=replayed(program.problem, program.order, timeline).bubble_ratio,
+        measured_bubble=timeline.bubble_ratio,
+    )
+
+
+def sum_metrics(
+    parts: Sequence[Mapping[str, Mapping[str, float]]], *, names: Sequence[str]
+) -> dict[str, dict[str, float]]:
+    """Sums by model and metric, in rank order."""
+    totals: dict[str, dict[str, float]] = {name: {} for name in names}
+    for part in parts:
+        for name, metrics in part.items():
+            for key, value in metrics.items():
+                totals[name][key] = totals[name].get(key, 0.0) + value
+    return totals
+
+
+def spread_outputs(
+    executor: Executor, result: PassResult, *, model: str, device: torch.device | None = None
+) -> list[Any]:
+    """A forward-only model's collected tensors, by micro-batch, on all ranks of the column that computed them.
+
+    Collected values are tensors or flat dicts of tensors. They travel from the last stage along the pipeline.
+    """
+    pipeline = executor.models[model]
+    ranks = pipeline.ranks(dist.get_rank())
+    outputs = result.models[model].outputs
+    if len(ranks) == 1:
+        return [outputs[m] for m in sorted(outputs)]
+    source, group = ranks[pipeline.placement[-1]], executor.mailbox.group(model)
+    is_source = dist.get_rank() == source
+    listed = [outputs[m] for m in sorted(outputs)] if is_source else []
+    plan = broadcast_object([_describe(each) for each in listed], src=source, group=group)
+    return [
+        _broadcast_one(
+            listed[i] if is_source else None, each, source=source, group=group, device=device or pipeline.device
+        )
+        for i, each in enumerate(plan)
+    ]
+
+
+def agree_shapes(shapes: Mapping[str, Sequence[tuple[int, int]]]) -> dict[str, tuple[tuple[int, int], ...]]:
+    """The largest (rows, length) of each micro-batch over all ranks: what a plan reckons with.
+
+    Raises ValueError where ranks hold different counts of a model's micro-batches: one order serves all replicas.
+    """
+    everyone = all_gather_object({name: [list(shape) for shape in each] for name, each in shapes.items()})
+    agreed = {}
+    for name in shapes:
+        counts = [len(each[name]) for each in everyone]
+        if len(set(counts)) > 1:
+            raise ValueError(f"{name}: ranks hold {counts} micro-batches; every replica needs the same number")
+        agreed[name] = tuple(
+            (max(rows for rows, _ in same), max(length for _, length in same))
+            for same in zip(*(each[name] for each in everyone), strict=True)
+        )
+    return agreed
+
+
+def _describe(output: Any) -> list[list[Any]]:
+    if isinstance(output, Tensor):
+        output = {"": output}
+    return [[name, list(value.shape), str(value.dtype).removeprefix("torch.")] for name, value in output.items()]
+
+
+def _broadcast_one(
+    output: Any, described: list[list[Any]], *, source: int, group: dist.ProcessGroup, device: torch.device
+) -> Any:
+    values = {}
+    for name, shape, dtype in described:
+        if output is None:
+            value = torch.empty(shape, dtype=getattr(torch, dtype), device=device)
+        else:
+            value = (output[name] if name else output).contiguous()
+        dist.broadcast(value, source, group=group)
+        values[name] = value
+    return values[""] if list(values) == [""] else values

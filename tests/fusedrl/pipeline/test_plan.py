@@ -1,0 +1,80 @@
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from fusedrl.pipeline.costs import ConstantCost, CountedCost
+from fusedrl.pipeline.plan import Planned, make_problem, plan_pass
+from schedules.order import OrderError
+from schedules.order_file import to_csv
+from tests.fusedrl.pipeline.test_costs import Sizes
+
+ACTOR = Planned("actor", ((2, 8), (2, 4), (1, 6), (2, 8)), pp=2)
+CRITIC = Planned("critic", ((4, 8), (3, 6)), pp=2, reverse=True, cost=ConstantCost(0.5, 1.0, 0.5))
+
+
+def test_critic_lies_against_the_actor() -> None:
+    problem = make_problem([ACTOR, CRITIC])
+    assert problem.model("actor").placement == (0, 1)
+    assert problem.model("critic").placement == (1, 0)
+    assert [model.microbatches for model in problem.models] == [4, 2]
+
+
+def test_costs_follow_the_shapes_of_each_micro_batch_and_stage() -> None:
+    cost = CountedCost(Sizes(), layers=[2, 2])
+    model = make_problem([replace(ACTOR, cost=cost)]).models[0]
+    assert model.duration("F", 1, 1) == cost.forward(1, rows=2, length=4)
+    assert model.duration("B", 0, 2) == cost.backward(0, rows=1, length=6)
+    assert model.activation_of(1, 3) == cost.activation(1, rows=2, length=8)
+
+
+def test_forward_only_model_has_no_backward() -> None:
+    program = plan_pass([ACTOR, replace(CRITIC, trains=False)])
+    assert not program.problem.model("critic").trains
+    assert sum(op.kind == "B" and op.model == "critic" for row in program.order.rows for op in row) == 0
+
+
+def test_plan_is_a_pure_function() -> None:
+    assert plan_pass([ACTOR, CRITIC]) == plan_pass([ACTOR, CRITIC])
+
+
+def test_fused_is_never_slower_than_serial() -> None:
+    fused, serial = (plan_pass([ACTOR, CRITIC], method=method).planned.makespan for method in ("fused", "serial"))
+    assert fused <= serial
+
+
+def test_serial_finishes_the_actor_first_on_each_column() -> None:
+    for row in plan_pass([ACTOR, CRITIC], method="serial").order.rows:
+        models = [op.model for op in row]
+        assert models == sorted(models)
+
+
+@pytest.mark.parametrize("size", ["pp", "tp", "dp"])
+def test_layouts_that_differ_are_refused_with_their_keys(size: str) -> None:
+    critic = replace(CRITIC, key="critic.megatron", **{size: 4})
+    with pytest.raises(ValueError, match=rf"actor\.{size}=\d, critic\.megatron\.{size}=4: .*make {size} equal"):
+        plan_pass([ACTOR, critic])
+
+
+def test_unknown_method_and_missing_file_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"schedule\.method=magic: must be"):
+        plan_pass([ACTOR], method="magic")
+    with pytest.raises(ValueError, match="no such file"):
+        plan_pass([ACTOR], method="file:/nowhere/order.csv")
+
+
+def test_model_without_micro_batches_is_refused() -> None:
+    with pytest.raises(ValueError, match="actor: no micro-batches"):
+        plan_pass([replace(ACTOR, shapes=())])
+
+
+@pytest.mark.parametrize("suffix", ["csv", "txt"])
+def test_order_file_serves_any_durations_of_the_same_work(tmp_path: Path, suffix: str) -> None:
+    made = plan_pass([ACTOR, CRITIC], method="serial")
+    path = tmp_path / f"order.{suffix}"
+    csv, text = to_csv(made.problem, made.order), made.order.to_text(made.problem)
+    path.write_text(csv if suffix == "csv" else text)
+    other_lengths = replace(ACTOR, cost=ConstantCost(7.0, 9.0))
+    assert plan_pass([other_lengths, CRITIC], method=f"file:{path}").order == made.order
+    with pytest.raises(OrderError):
+        plan_pass([replace(ACTOR, shapes=ACTOR.shapes[:2]), CRITIC], method=f"file:{path}")

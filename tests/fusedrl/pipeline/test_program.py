@@ -1,0 +1,59 @@
+import pytest
+
+from fusedrl.pipeline.program import make_program, receives_early
+from schedules.builders.greedy import greedy
+from schedules.check import check
+from schedules.lower import Compute, Recv, Send, lower
+from schedules.order import Op, Order, OrderError
+from schedules.problem import Model, Problem
+from schedules.rendezvous import check_rendezvous
+from tests.fusedrl.pipeline.orders import random_order
+
+
+def problem(*, ranks: int = 3, backward_weight: float | None = None) -> Problem:
+    line = list(range(ranks))
+    actor = Model("actor", line, 5, forward=1.0, backward=2.0, backward_weight=backward_weight, activation=1.0)
+    return Problem(ranks=ranks, models=(actor, Model("critic", line[::-1], 3, forward=0.7, backward=1.1)))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_early_receives_keep_ops_messages_and_safety(seed: int) -> None:
+    order = random_order(work := problem(), seed=seed)
+    check(work, order)
+    plain = lower(work, order)
+    early = tuple(receives_early(row) for row in plain)
+    check_rendezvous(early)
+    for before, after in zip(plain, early, strict=True):
+        assert [i for i in before if isinstance(i, Compute)] == [i for i in after if isinstance(i, Compute)]
+        assert [i for i in before if not isinstance(i, Compute)] == [i for i in after if not isinstance(i, Compute)]
+
+
+def test_receive_passes_the_computes_before_it_and_no_message() -> None:
+    work = problem()
+    row = next(r for r in lower(work, greedy(work)) if any(isinstance(i, Recv) for i in r))
+    send = next(i for r in lower(work, greedy(work)) for i in r if isinstance(i, Send))
+    receive = next(i for i in row if isinstance(i, Recv))
+    one, two = Compute(Op("actor", "F", 0, 0)), Compute(Op("actor", "F", 1, 0))
+    assert receives_early([one, send, two, receive, one]) == (one, send, receive, two, one)
+
+
+def test_program_refuses_an_invalid_order() -> None:
+    work = problem()
+    order = greedy(work)
+    with pytest.raises(OrderError, match="missing"):
+        make_program(work, Order((order.rows[0][:-1], *order.rows[1:])))
+
+
+def test_program_refuses_split_backwards() -> None:
+    work = problem(ranks=1, backward_weight=1.0)
+    rows = random_order(work, seed=0).rows[0]
+    row = [part for op in rows for part in ([op, Op(op.model, "W", op.microbatch, 0)] if op.kind == "B" else [op])]
+    with pytest.raises(ValueError, match="splits backwards"):
+        make_program(work, Order((tuple(row),)))
+
+
+def test_program_refuses_a_stage_on_several_columns() -> None:
+    work = Problem(ranks=2, models=(Model("actor", [[0, 1]], 1, forward=1.0, backward=1.0),))
+    ops = (Op("actor", "F", 0, 0), Op("actor", "B", 0, 0))
+    with pytest.raises(ValueError, match=r"stage 0 lies on columns \(0, 1\)"):
+        make_program(work, Order((ops, ops)))

@@ -1,0 +1,90 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from fusedrl.pipeline.timeline import (
+    HostClock,
+    TimedOp,
+    Timeline,
+    chrome_trace,
+    measured_problem,
+    pack_ops,
+    replayed,
+    save_chrome_trace,
+    unpack_ops,
+)
+from schedules.builders.serial import serial_1f1b
+from schedules.order import Op
+from schedules.problem import Model, Problem
+from schedules.replay import replay
+
+SECOND = 10**9
+
+
+def problem() -> Problem:
+    return Problem(ranks=2, models=(Model("actor", [0, 1], 3, forward=2.0, backward=5.0),))
+
+
+def ideal_timeline(work: Problem) -> Timeline:
+    """Every op where the replay puts it, one unit a second."""
+    order = serial_1f1b(work)
+    result = replay(work, order)
+    rows = (
+        tuple(TimedOp(op, int(result.start[op] * SECOND) + 7, int(result.end[op] * SECOND) + 7) for op in row)
+        for row in order.rows
+    )
+    return Timeline(tuple(rows), columns=(0, 1))
+
+
+def test_measured_bubble_of_an_ideal_run_is_the_replays() -> None:
+    expected = replay(problem(), serial_1f1b(problem()))
+    timeline = ideal_timeline(problem())
+    assert timeline.span == expected.makespan
+    assert timeline.bubble_ratio == pytest.approx(expected.bubble_ratio, abs=1e-12)
+
+
+def test_replay_of_measured_durations_is_the_run_itself() -> None:
+    slower = Problem(ranks=2, models=(Model("actor", [0, 1], 3, forward=[2.0, 3.0], backward=[[4, 5, 6], [7, 8, 9]]),))
+    timeline = ideal_timeline(slower)
+    result = replayed(problem(), serial_1f1b(problem()), timeline)
+    assert result.makespan == timeline.span
+    assert result.bubble_ratio == pytest.approx(timeline.bubble_ratio, abs=1e-12)
+
+
+def test_durations_of_replicas_are_averaged() -> None:
+    def rank(duration: int) -> tuple[TimedOp, ...]:
+        return (TimedOp(Op("critic", "F", 0, 0), 0, duration * SECOND),)
+
+    work = Problem(ranks=1, models=(Model("critic", [0], 1, forward=9.0),))
+    measured = measured_problem(work, Timeline((rank(1), rank(3)), columns=(0, 0)))
+    assert measured.models[0].forward == 2.0
+    assert measured.models[0].backward is None
+
+
+def test_waiting_ranks_count_as_bubble() -> None:
+    busy = (TimedOp(Op("actor", "F", 0, 0), 0, 4 * SECOND),)
+    half = (TimedOp(Op("actor", "F", 0, 1), 1 * SECOND, 3 * SECOND),)
+    assert Timeline((busy, half), columns=(0, 1)).bubble_ratio == pytest.approx(0.25)
+    assert Timeline(((), ()), columns=(0, 1)).bubble_ratio == 0.0
+
+
+def test_packing_keeps_ops() -> None:
+    ops = ideal_timeline(problem()).ranks[1]
+    assert unpack_ops(json.loads(json.dumps(pack_ops(ops)))) == ops
+
+
+def test_trace_has_one_event_an_op_from_zero(tmp_path: Path) -> None:
+    timeline = ideal_timeline(problem())
+    save_chrome_trace(timeline, tmp_path / "trace.json")
+    events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+    assert events == chrome_trace(timeline)["traceEvents"]
+    assert len(events) == 12
+    assert min(event["ts"] for event in events) == 0
+    assert max(event["ts"] + event["dur"] for event in events) == pytest.approx(timeline.span * 1e6)
+
+
+def test_host_clock_moves_forward() -> None:
+    clock = HostClock()
+    marks = [clock.mark() for _ in range(3)]
+    assert clock.resolve(marks) == sorted(marks)
