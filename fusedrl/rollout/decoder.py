@@ -1,0 +1,237 @@
+"""A Megatron GPTModel run with a key-value cache, by walking its parameters instead of calling its modules.
+
+Megatron's own forward keeps one length for the whole batch and spends more time in Python than in kernels at rollout
+sizes. This walk does the same arithmetic on the same Parameter objects (so an in-place weight hand-over is seen at
+once), with no dropout, no autograd, tokens packed as rows N, and one `attend` function that differs between prefill and
+decode:
+
+    embedding -> layers x [norm, qkv, (qk norm), rope, attend, proj, +, norm, gate-up, act, down, +] -> norm -> logits
+
+Rows of linear_qkv are grouped as Megatron stores them: per key-value group its q query heads, then key, then value.
+
+Legend: N tokens, P prompts, R rows, T positions, H hidden, G key-value groups, Q query heads per group, D head_dim,
+V padded vocabulary. G and the vocabulary's local part are those of this tensor-parallel rank.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.distributed as dist
+import torch.nn.functional as F
+from torch import Tensor
+
+from fusedrl.rollout.cache import KeyValueCache
+from fusedrl.rollout.support import check_supported
+
+Attend = Callable[[int, Tensor], Tensor]
+
+
+@dataclass(frozen=True)
+class LayerWeights:
+    """The live parameters of one transformer layer."""
+
+    input_norm: Tensor
+    qkv: Tensor
+    qkv_bias: Tensor | None
+    query_norm: Tensor | None
+    key_norm: Tensor | None
+    proj: Tensor
+    proj_bias: Tensor | None
+    mlp_norm: Tensor
+    fc1: Tensor
+    fc1_bias: Tensor | None
+    fc2: Tensor
+    fc2_bias: Tensor | None
+
+    @staticmethod
+    def of(layer: Any) -> "LayerWeights":
+        attention, mlp = layer.self_attention, layer.mlp
+        return LayerWeights(
+            input_norm=_norm_before(layer.input_layernorm, attention.linear_qkv),
+            qkv=attention.linear_qkv.weight,
+            qkv_bias=_bias(attention.linear_qkv),
+            query_norm=getattr(attention.q_layernorm, "weight", None),
+            key_norm=getattr(attention.k_layernorm, "weight", None),
+            proj=attention.linear_proj.weight,
+            proj_bias=_bias(attention.linear_proj),
+            mlp_norm=_norm_before(layer.pre_mlp_layernorm, mlp.linear_fc1),
+            fc1=mlp.linear_fc1.weight,
+            fc1_bias=_bias(mlp.linear_fc1),
+            fc2=mlp.linear_fc2.weight,
+            fc2_bias=_bias(mlp.linear_fc2),
+        )
+
+
+class CachedDecoder:
+    """Prefill and decode on this rank's shard of a GPTModel; all tensor-parallel ranks call it with equal arguments."""
+
+    def __init__(self, model: Any, *, max_length: int) -> None:
+        check_supported(model)
+        config, attention = model.config, model.decoder.layers[0].self_attention
+        self.groups: int = attention.num_query_groups_per_partition
+        self.queries: int = attention.num_attention_heads_per_partition // self.groups
+        self.head_dim: int = attention.hidden_size_per_attention_head
+        self.layers = [LayerWeights.of(layer) for layer in model.decoder.layers]
+        self._embedding: Tensor = model.embedding.word_embeddings.weight
+        self._final_norm: Tensor = model.decoder.final_layernorm.weight
+        self._output: Tensor = (
+            self._embedding if model.share_embeddings_and_output_weights else model.output_layer.weight
+        )
+        self._eps: float = config.layernorm_epsilon
+        self._activation: Callable[[Tensor], Tensor] = config.activation_func
+        self._gated: bool = config.gated_linear_unit
+        self._tp = model.pg_collection.tp
+        self._tp_size, self._tp_rank = self._tp.size(), self._tp.rank()
+        self._cos_TD, self._sin_TD = _rope_tables(model, max_length=max_length, dtype=self.dtype)
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return self._embedding.dtype
+
+    @property
+    def device(self) -> torch.device:
+        return self._embedding.device
+
+    def prefill(
+        self, tokens_PT: Tensor, lengths_P: Tensor, *, cache: KeyValueCache, first_row: int, prompt_R: Tensor | None
+    ) -> Tensor:
+        """logits_PV after the last token of each right-padded prompt.
+
+        Fills the cache rows from `first_row` on: row i takes prompt `prompt_R[i]`, or prompt i where that is None.
+        """
+        prompts, length = tokens_PT.shape
+        heads = (prompts, length, self.groups, self.queries + 2, self.head_dim)
+
+        def attend(layer: int, qkv_NGHD: Tensor) -> Tensor:
+            qkv_PTGHD = qkv_NGHD.view(heads)
+            kv_PTG2D = qkv_PTGHD[:, :, :, self.queries :]
+            kv_RTG2D = kv_PTG2D if prompt_R is None else kv_PTG2D[prompt_R]
+            cache.write_rows(layer, first_row=first_row, keys_values_RTG2D=kv_RTG2D)
+            return self._causal(qkv_PTGHD)
+
+        position_N = torch.arange(length, device=self.device).repeat(prompts)
+        hidden_NH = self._walk(tokens_PT.flatten(), position_N, attend=attend)
+        last_P = torch.arange(prompts, device=self.device) * length + lengths_P - 1
+        return self._logits(hidden_NH[last_P])
+
+    def decode(self, token_R: Tensor, position_R: Tensor, *, cache: KeyValueCache, length: int) -> Tensor:
+        """logits_RV after `token_R`, which goes to `position_R` of the cache's first R rows.
+
+        `length` is the largest position plus one.
+        """
+        rows = token_R.shape[0]
+        flat_R = torch.arange(rows, device=self.device) * cache.capacity + position_R
+        mask_R11T = self._mask(position_R, length=length)
+
+        def attend(layer: int, qkv_RGHD: Tensor) -> Tensor:
+            cache.append(layer, flat_R=flat_R, keys_values_RG2D=qkv_RGHD[:, :, self.queries :])
+            keys_RGTD, values_RGTD = cache.read(layer, rows=rows, length=length)
+            # a group's query heads stand where the positions of a query would: no key is repeated for them
+            query_RGQD = qkv_RGHD[:, :, : self.queries]
+            context_RGQD = F.scaled_dot_product_attention(query_RGQD, keys_RGTD, values_RGTD, attn_mask=mask_R11T)
+            return context_RGQD.reshape(rows, -1)
+
+        return self._logits(self._walk(token_R, position_R, attend=attend))
+
+    def _walk(self, token_N: Tensor, position_N: Tensor, *, attend: Attend) -> Tensor:
+        cos_N11D = self._cos_TD[position_N][:, None, None]
+        sin_N11D = self._sin_TD[position_N][:, None, None]
+        hidden_NH = self._embed(token_N)
+        for index, weights in enumerate(self.layers):
+            normed_NH = self._norm(hidden_NH, weights.input_norm)
+            qkv_NGHD = self._qkv(normed_NH, weights, cos_N11D=cos_N11D, sin_N11D=sin_N11D)
+            hidden_NH = hidden_NH + self._row_parallel(attend(index, qkv_NGHD), weights.proj, weights.proj_bias)
+            normed_NH = self._norm(hidden_NH, weights.mlp_norm)
+            hidden_NH = hidden_NH + self._mlp(normed_NH, weights)
+        return hidden_NH
+
+    def _qkv(self, normed_NH: Tensor, weights: LayerWeights, *, cos_N11D: Tensor, sin_N11D: Tensor) -> Tensor:
+        """qkv_NGHD: the Q queries and the key of each group rotated, the value as it is."""
+        qkv_NGHD = F.linear(normed_NH, weights.qkv, weights.qkv_bias).view(
+            -1, self.groups, self.queries + 2, self.head_dim
+        )
+        if weights.query_norm is not None and weights.key_norm is not None:
+            query_NGQD, key_NGD = qkv_NGHD[:, :, : self.queries], qkv_NGHD[:, :, self.queries]
+            query_NGQD.copy_(self._norm(query_NGQD, weights.query_norm))
+            key_NGD.copy_(self._norm(key_NGD, weights.key_norm))
+        rotated_NGHD = qkv_NGHD[:, :, :-1]
+        halves_swapped_NGHD = rotated_NGHD.roll(self.head_dim // 2, -1)
+        rotated_NGHD.mul_(cos_N11D).addcmul_(halves_swapped_NGHD, sin_N11D)
+        return qkv_NGHD
+
+    def _causal(self, qkv_PTGHD: Tensor) -> Tensor:
+        """context_N(GQD) of whole prompts; right padding is never looked at by a real token."""
+        query_PTGQD, key_PTGD = qkv_PTGHD[:, :, :, : self.queries], qkv_PTGHD[:, :, :, self.queries]
+        context = F.scaled_dot_product_attention(
+            query_PTGQD.flatten(2, 3).transpose(1, 2),
+            key_PTGD.transpose(1, 2),
+            qkv_PTGHD[:, :, :, self.queries + 1].transpose(1, 2),
+            is_causal=True,
+            enable_gqa=self.queries > 1,
+        )
+        return context.transpose(1, 2).flatten(2).flatten(0, 1)
+
+    def _mask(self, position_R: Tensor, *, length: int) -> Tensor:
+        hidden_RT = torch.arange(length, device=self.device) > position_R[:, None]
+        mask_RT = torch.zeros(hidden_RT.shape, dtype=self.dtype, device=self.device).masked_fill_(hidden_RT, -torch.inf)
+        return mask_RT[:, None, None]
+
+    def _norm(self, x: Tensor, weight: Tensor) -> Tensor:
+        return F.rms_norm(x, weight.shape, weight, self._eps)
+
+    def _mlp(self, normed_NH: Tensor, weights: LayerWeights) -> Tensor:
+        up = F.linear(normed_NH, weights.fc1, weights.fc1_bias)
+        if self._gated:
+            gate, up = up.chunk(2, dim=-1)
+            up = self._activation(gate).mul_(up)
+        else:
+            up = self._activation(up)
+        return self._row_parallel(up, weights.fc2, weights.fc2_bias)
+
+    def _row_parallel(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        if self._tp_size == 1:
+            return F.linear(x, weight, bias)
+        partial = F.linear(x, weight)
+        dist.all_reduce(partial, group=self._tp)
+        return partial if bias is None else partial.add_(bias)
+
+    def _embed(self, token_N: Tensor) -> Tensor:
+        if self._tp_size == 1:
+            return F.embedding(token_N, self._embedding)
+        local_N = token_N - self._tp_rank * self._embedding.shape[0]
+        elsewhere_N = (local_N < 0) | (local_N >= self._embedding.shape[0])
+        partial_NH = F.embedding(local_N.masked_fill_(elsewhere_N, 0), self._embedding)
+        partial_NH.masked_fill_(elsewhere_N[:, None], 0)
+        dist.all_reduce(partial_NH, group=self._tp)
+        return partial_NH
+
+    def _logits(self, hidden_RH: Tensor) -> Tensor:
+        local_RV = F.linear(self._norm(hidden_RH, self._final_norm), self._output)
+        if self._tp_size == 1:
+            return local_RV
+        shards = [torch.empty_like(local_RV) for _ in range(self._tp_size)]
+        dist.all_gather(shards, local_RV, group=self._tp)
+        return torch.cat(shards, dim=-1)
+
+
+def _rope_tables(model: Any, *, max_length: int, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    """(cos_TD, sin_TD), with the sign of "rotate half" folded into the sine: x * cos + swap_halves(x) * sin."""
+    angle_TD = model.rotary_pos_emb(max_length)[:, 0, 0].float()
+    sin_TD = angle_TD.sin()
+    sin_TD[:, : sin_TD.shape[1] // 2] *= -1
+    device = model.embedding.word_embeddings.weight.device
+    return angle_TD.cos().to(device, dtype), sin_TD.to(device, dtype)
+
+
+def _norm_before(norm: Any, linear: Any) -> Tensor:
+    """The norm's weight, wherever it lives: Transformer Engine fuses it into the linear layer that follows."""
+    fused = getattr(linear, "layer_norm_weight", None)
+    return norm.weight if fused is None else fused
+
+
+def _bias(linear: Any) -> Tensor | None:
+    """The bias, or None: Transformer Engine keeps an empty tensor where there is none."""
+    bias = getattr(linear, "bias", None)
+    return bias if isinstance(bias, Tensor) and bias.numel() else None

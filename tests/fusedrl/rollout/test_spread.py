@@ -1,0 +1,37 @@
+"""Shares are even, complete, deterministic, and keep samples of a prompt together."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fusedrl.rollout.requests import samples_of
+from fusedrl.rollout.sampling import SamplingParams
+from fusedrl.rollout.spread import assign
+
+
+@given(
+    lengths=st.lists(st.integers(1, 40), min_size=0, max_size=12),
+    n=st.integers(1, 5),
+    replicas=st.integers(1, 6),
+)
+def test_shares_are_complete_and_even(lengths, n, replicas):
+    requests = samples_of([(i,) * length for i, length in enumerate(lengths)], n=n, params=SamplingParams())
+    shares = assign(requests, replicas=replicas)
+    counts = [len(share) for share in shares]
+    assert len(shares) == replicas
+    assert max(counts) - min(counts) <= 1
+    assert sorted(r.sample_id for share in shares for r in share) == [r.sample_id for r in requests]
+
+
+@given(prompts=st.integers(1, 12), n=st.integers(1, 6), replicas=st.integers(1, 6))
+def test_few_prompts_are_split(prompts, n, replicas):
+    requests = samples_of([(i,) for i in range(prompts)], n=n, params=SamplingParams())
+    seats = sum(len({r.prompt for r in share}) for share in assign(requests, replicas=replicas))
+    assert seats <= prompts + replicas - 1
+
+
+def test_prefill_work_is_balanced_where_counts_are_equal():
+    lengths = [100, 100, 1, 1, 100, 100, 1, 1]
+    requests = samples_of([(i,) * n for i, n in enumerate(lengths)], n=1, params=SamplingParams(max_tokens=1))
+    totals = [sum(len(r.prompt) for r in share) for share in assign(requests, replicas=4)]
+    assert totals == pytest.approx([101] * 4)
