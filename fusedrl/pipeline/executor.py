@@ -10,6 +10,7 @@ in micro-batch order, which the program's check demands.
 A model with a loss trains (F and B); one without runs F alone, in eval mode and without a graph.
 """
 
+import gc
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -108,7 +109,7 @@ class Executor:
                 prepare()
         column = self._column(program)
         run = _Pass(self.models, work, mailbox=self.mailbox, clock=self._clock(program))
-        with _modes({name: self.models[name] for name in work}, work):
+        with _modes({name: self.models[name] for name in work}, work), _without_garbage_collection():
             for number, instruction in enumerate(program.instructions[column]):
                 try:
                     run.step(instruction)
@@ -196,6 +197,18 @@ def _modes(models: Mapping[str, PipelineModel], work: Mapping[str, Work]) -> Ite
     finally:
         for module, training in before:
             _set_mode(module, training)
+
+
+@contextmanager
+def _without_garbage_collection() -> Iterator[None]:
+    """A full collection takes as long as many ops, on one rank while the others wait for it."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def _set_mode(module: torch.nn.Module, training: bool) -> None:

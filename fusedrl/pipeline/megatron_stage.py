@@ -51,7 +51,7 @@ def causal_mask(length: int, device: torch.device) -> Tensor | None:
 def columns_of(layout: Layout) -> tuple[tuple[int, ...], ...]:
     """World ranks by pipeline column, for each (dp, tp) coordinate, tp fastest."""
     return tuple(
-        tuple(tp + layout.tp * (dp + layout.dp * pp) for pp in range(layout.pp))
+        tuple(layout.rank(tp_i=tp, dp_i=dp, pp_i=pp) for pp in range(layout.pp))
         for dp in range(layout.dp)
         for tp in range(layout.tp)
     )

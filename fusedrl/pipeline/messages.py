@@ -90,6 +90,9 @@ class Mailbox:
     def __init__(self, models: Sequence[PipelineModel], *, timeout: float) -> None:
         self._channels = open_channels(models, timeout=timeout)
         self._timeout = timeout
+        # gloo waits on the host, for as long as we say. NCCL's wait only orders streams; its group's own watchdog ends
+        # a message that does not come.
+        self._limit = timedelta(seconds=timeout) if dist.get_backend() == "gloo" else None
         self._sent: dict[tuple[str, str], deque[tuple[Message, Tensor, dist.Work]]] = {}
         self._posted: dict[Key, tuple[Message, Tensor, dist.Work]] = {}
 
@@ -134,18 +137,12 @@ class Mailbox:
         self._wait(work, f"message {message} to rank {self._channel(message).ranks[message.dst_rank]} was not taken")
 
     def _wait(self, work: dist.Work, what: str) -> None:
-        if not isinstance(self._backend_timeout, timedelta):
+        if self._limit is None:
             work.wait()
             return
         try:
-            work.wait(self._backend_timeout)
+            work.wait(self._limit)
         except RuntimeError as error:
             if "timed out" in str(error).lower():
                 raise MessageTimeout(f"{what} within {self._timeout:g} s") from error
             raise PipelineError(f"{what}: {str(error).splitlines()[0]}") from error
-
-    @property
-    def _backend_timeout(self) -> timedelta | None:
-        """gloo waits on the host, for as long as we say. NCCL's wait only orders streams; its group's own watchdog
-        ends a message that does not come."""
-        return timedelta(seconds=self._timeout) if dist.get_backend() == "gloo" else None

@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from fusedrl.pipeline.executor import Executor, Work
 from fusedrl.pipeline.microbatch import MicroBatch
 from fusedrl.pipeline.program import Program, make_program
+from fusedrl.pipeline.results import agree_shapes, gather_report, spread_outputs
 from fusedrl.pipeline.stage import PipelineModel
 from schedules.builders.greedy import greedy
 from schedules.builders.serial import gpipe, serial_1f1b
@@ -254,3 +255,40 @@ def _what_was_seen(
     except Exception as second:
         again = str(second)
     return {"error": str(error), "kind": type(error).__name__, "seconds": seconds, "again": again}
+
+
+def report_toy(*, counts: Mapping[str, int]) -> dict[str, Any]:
+    """Two replicas of a two-column job (4 ranks): an actor that trains and a critic whose outputs are collected."""
+    rank = dist.get_rank()
+    columns = ((0, 2), (1, 3))
+    placements = toy_placements("opposed", 2)
+    executor = Executor([toy_model(name, placement=p, columns=columns) for name, p in placements.items()], timeout=20)
+    problem = toy_problem(placements, counts, forward_only=["critic"])
+    program = make_program(problem, greedy(problem))
+    data = {name: microbatches(counts[name], seed=5, replica=rank % 2) for name in placements}
+
+    def collect(output_BT: Tensor, microbatch: MicroBatch) -> dict[str, Tensor]:
+        return {"values": output_BT.to(torch.float32), "lengths": microbatch.position_ids_BT()[:, -1]}
+
+    work = {"actor": Work(data["actor"], loss=toy_loss(1)), "critic": Work(data["critic"], collect=collect)}
+    result = executor.run(program, work)
+    report = gather_report(executor, program, result)
+    spread = spread_outputs(executor, result, model="critic")
+    return {
+        "metrics": report.metrics,
+        "local": result.models["actor"].sums(),
+        "bubbles": (report.planned_bubble, report.replayed_bubble, report.measured_bubble),
+        "ops": [[str(timed.op) for timed in row] for row in report.timeline.ranks],
+        "expected_ops": [[str(op) for op in program.order.rows[column]] for column in (0, 0, 1, 1)],
+        "spread": [{name: value.numpy() for name, value in each.items()} for each in spread],
+        "shapes": [m.shape for m in data["critic"]],
+    }
+
+
+def agree_toy(*, uneven: bool) -> Any:
+    rank = dist.get_rank()
+    shapes = {"actor": [(2, 3 + rank), (1, 5)], "critic": [(4, 4)] * (1 + (rank if uneven else 0))}
+    try:
+        return agree_shapes(shapes)
+    except ValueError as error:
+        return str(error)
