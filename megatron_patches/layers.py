@@ -1,6 +1,7 @@
 """Tensor-parallel layers and collectives on the CPU.
 
-What:     functions of megatron.core.tensor_parallel.{layers,mappings,utils} and the global memory buffer allocate on the CPU.
+What:     functions of megatron.core.tensor_parallel.{layers,mappings,utils} and the global memory buffer allocate
+          on the CPU.
 Why:      they ask `torch.cuda.current_device()` for a device, which raises without a GPU.
 Versions: megatron-core 0.16 to 0.19.
 Remove:   when Megatron allocates on its parameters' device; take this module out of PATCHES.

@@ -6,8 +6,8 @@ current_stream), `"cpu"` and `x.cpu()`. A Python function holds such names and s
 
     retarget(function)      # "cuda" -> "cpu", "torch.cuda.FloatTensor" -> "torch.FloatTensor"
 
-swaps the table entries in place. Whoever imported the function sees the change; torch is untouched; the source, its line
-numbers and its closures stay as they are. A function that mentions no such name is left alone, and `retarget_all`
+swaps the table entries in place. Whoever imported the function sees the change; torch is untouched; the source, its
+line numbers and its closures stay as they are. A function that mentions no such name is left alone, and `retarget_all`
 raises when nothing in a named place does: then upstream has changed and the patch must be looked at.
 """
 

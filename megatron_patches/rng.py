@@ -1,7 +1,7 @@
 """The tensor-parallel random tracker on the CPU's generator.
 
-What:     `_get_cuda_rng_state` and `_set_cuda_rng_state` read and set torch's CPU generator; CudaRNGStatesTracker.add and
-          model_parallel_cuda_manual_seed seed it. Attention enters this tracker's fork around dropout, even at p=0.
+What:     `_get_cuda_rng_state` and `_set_cuda_rng_state` read and set torch's CPU generator; CudaRNGStatesTracker.add
+          and model_parallel_cuda_manual_seed seed it. Attention enters this tracker's fork around dropout, even at p=0.
 Why:      the state of a CUDA generator cannot be read without a GPU.
 Versions: megatron-core 0.16 to 0.19.
 Remove:   when the tracker takes its generator from the accelerator API; take this module out of PATCHES.

@@ -42,8 +42,9 @@ class Layout:
 
     def rank(self, *, tp_i: int = 0, dp_i: int = 0, pp_i: int = 0) -> int:
         """Global rank at these coordinates."""
-        assert 0 <= tp_i < self.tp and 0 <= dp_i < self.dp and 0 <= pp_i < self.pp, (tp_i, dp_i, pp_i, self)
-        return tp_i + self.tp * (dp_i + self.dp * pp_i)
+        rank = tp_i + self.tp * (dp_i + self.dp * pp_i)
+        assert self.coords(rank) == (tp_i, dp_i, pp_i), f"({tp_i}, {dp_i}, {pp_i}) is outside {self}"
+        return rank
 
     def coords(self, rank: int) -> tuple[int, int, int]:
         """(tp_i, dp_i, pp_i) of a global rank."""
@@ -71,6 +72,6 @@ def check_world(layout: Layout, world: int, *, key: str) -> None:
     """Raise unless the layout fills exactly the ranks there are."""
     if layout.world != world:
         raise ValueError(
-            f"{key}: tensor {layout.tp} x pipeline {layout.pp} x data {layout.dp} = {layout.world} ranks, but the job has "
-            f"{world}; start {layout.world} ranks or change {key}.*_parallel_size"
+            f"{key}: tensor {layout.tp} x pipeline {layout.pp} x data {layout.dp} = {layout.world} ranks, but the job "
+            f"has {world}; start {layout.world} ranks or change {key}.*_parallel_size"
         )

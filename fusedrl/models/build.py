@@ -1,0 +1,172 @@
+"""Build this rank's stage of a model as a Megatron GPTModel, with a config of its own and weights from a seed.
+
+    model = build_model(arch, groups, head="lm", dtype=torch.float32, seed=1)
+    load_hf(model, folder)                                  # instead of the seed's weights
+
+What we add to the GPTModel: `model.arch`, `model.head` ("lm" or "value") and `model.padded_vocab`. On CUDA with
+Transformer Engine its layers are used, elsewhere Megatron's local ones. Dropout is 0 always: RLHF wants the same
+log-probabilities in generation, scoring and training.
+"""
+
+import importlib.util
+from typing import Literal
+
+import torch
+from megatron.core.models.gpt import GPTModel
+from megatron.core.models.gpt.gpt_layer_specs import (
+    get_gpt_layer_local_spec,
+    get_gpt_layer_with_transformer_engine_spec,
+)
+from megatron.core.tensor_parallel import random as tp_random
+from megatron.core.tensor_parallel import set_tensor_model_parallel_attributes
+from megatron.core.transformer.spec_utils import ModuleSpec
+from megatron.core.transformer.transformer_config import TransformerConfig
+
+from fusedrl.models.architecture import Architecture, check_layout, pad_vocab
+from fusedrl.models.fill import fill, rules_of
+from fusedrl.models.random_weights import random_source
+from fusedrl.models.rope import inverse_frequencies
+from fusedrl.models.value_head import ValueHead
+from fusedrl.models.weights import PARTITION_DIM
+from fusedrl.parallel import groups as parallel_groups
+from fusedrl.parallel.layout import Layout
+
+Head = Literal["lm", "value"]
+
+
+def build_model(
+    arch: Architecture,
+    groups: parallel_groups.ProcessGroupCollection,
+    *,
+    head: Head = "lm",
+    dtype: torch.dtype = torch.float32,
+    seed: int = 0,
+    padded_vocab: int | None = None,
+    key: str = "model",
+) -> GPTModel:
+    """This rank's stage, weights drawn from `seed` (the same whole model in every layout).
+
+    padded_vocab: rows of the embedding, where another layout's padding must be met (weight hand-over between tensor
+    parallel sizes); by default the vocabulary is rounded up to a multiple of 128 x tp.
+    key: the config key to name where the groups cannot hold the model.
+    """
+    tp, pp = groups.tp.size(), groups.pp.size()
+    check_layout(arch, Layout(tp=tp, pp=pp), key=key)
+    padded = padded_vocab or pad_vocab(arch.vocab_size, tp=tp)
+    if padded < arch.vocab_size or padded % tp:
+        raise ValueError(
+            f"{key}: padded_vocab={padded} must hold {arch.vocab_size} tokens and be a multiple of tp={tp}"
+        )
+    _ensure_rng_tracker(groups.tp.rank())
+    model = _gpt_model(arch, groups, head=head, dtype=dtype, padded_vocab=padded)
+    model.arch, model.head, model.padded_vocab = arch, head, padded
+    model.to(_device())
+    _mark_partitions(model)
+    fill(model, random_source(arch, head=head, seed=seed))
+    return model
+
+
+def _gpt_model(
+    arch: Architecture,
+    groups: parallel_groups.ProcessGroupCollection,
+    *,
+    head: Head,
+    dtype: torch.dtype,
+    padded_vocab: int,
+) -> GPTModel:
+    """Weights not yet filled; rotary frequencies and value head ours."""
+    stage, stages = groups.pp.rank(), groups.pp.size()
+    model = GPTModel(
+        config=transformer_config(arch, tp=groups.tp.size(), pp=stages, dtype=dtype),
+        transformer_layer_spec=_layer_spec(arch),
+        vocab_size=padded_vocab,
+        max_sequence_length=arch.max_position,
+        pre_process=stage == 0,
+        post_process=stage == stages - 1,
+        parallel_output=True,
+        share_embeddings_and_output_weights=arch.tied and head == "lm",
+        position_embedding_type="rope",
+        pg_collection=groups,
+    )
+    model.rotary_pos_emb.inv_freq = inverse_frequencies(arch.rope, head_dim=arch.head_dim)
+    if head == "value" and model.post_process:
+        model.output_layer = ValueHead(arch.hidden_size, dtype=dtype)
+    return model
+
+
+def transformer_config(arch: Architecture, *, tp: int, pp: int, dtype: torch.dtype) -> TransformerConfig:
+    """A config that no other model shares: Megatron keeps per-model callbacks and state on it."""
+    cuda = torch.cuda.is_available()
+    return TransformerConfig(
+        num_layers=arch.num_layers,
+        hidden_size=arch.hidden_size,
+        num_attention_heads=arch.num_heads,
+        num_query_groups=arch.num_kv_heads,
+        kv_channels=arch.head_dim,
+        ffn_hidden_size=arch.ffn_hidden_size,
+        normalization="RMSNorm",
+        layernorm_epsilon=arch.rms_norm_eps,
+        gated_linear_unit=True,
+        activation_func=torch.nn.functional.silu,
+        add_bias_linear=False,
+        add_qkv_bias=arch.qkv_bias,
+        qk_layernorm=arch.qk_norm,
+        attention_softmax_in_fp32=True,
+        hidden_dropout=0.0,
+        attention_dropout=0.0,
+        tensor_model_parallel_size=tp,
+        pipeline_model_parallel_size=pp,
+        params_dtype=dtype,
+        pipeline_dtype=dtype,
+        bf16=dtype == torch.bfloat16,
+        fp16=False,
+        # Losses come divided by the global token count: gradients are summed over data parallel ranks, never averaged.
+        calculate_per_token_loss=True,
+        # Weights come from fill(): Megatron's own draw depends on the layout.
+        perform_initialization=False,
+        use_cpu_initialization=not cuda,
+        gradient_accumulation_fusion=False,
+        masked_softmax_fusion=False,
+        bias_activation_fusion=False,
+        bias_dropout_fusion=False,
+        apply_rope_fusion=False,
+        persist_layer_norm=False,
+    )
+
+
+def uses_transformer_engine() -> bool:
+    """Transformer Engine's layers need CUDA; its import raises without."""
+    return torch.cuda.is_available() and importlib.util.find_spec("transformer_engine") is not None
+
+
+def _layer_spec(arch: Architecture) -> ModuleSpec:
+    if uses_transformer_engine():
+        return get_gpt_layer_with_transformer_engine_spec(qk_layernorm=arch.qk_norm)
+    return get_gpt_layer_local_spec(qk_layernorm=arch.qk_norm, normalization="RMSNorm")
+
+
+def _device() -> torch.device:
+    return torch.device("cuda", torch.cuda.current_device()) if torch.cuda.is_available() else torch.device("cpu")
+
+
+def _ensure_rng_tracker(tp_rank: int) -> None:
+    """Attention forks the tracker's "model-parallel-rng" around dropout, p=0 included; one tracker a process.
+
+    Seeding it seeds the default generator too, which is not ours to move: its state is put back.
+    """
+    tracker = tp_random.get_cuda_rng_tracker()
+    if tracker.get_states():
+        return
+    cpu_state = torch.get_rng_state()
+    tp_random.model_parallel_cuda_manual_seed(0, tp_rank=tp_rank, ep_rank=0, etp_rank=0)
+    torch.set_rng_state(cpu_state)
+
+
+def _mark_partitions(model: GPTModel) -> None:
+    """Tell Megatron which weights are cut over tensor-parallel ranks: the gradient norm counts the others once.
+
+    Its own initialisation would set these marks; we skip that one.
+    """
+    for rule, parameter in zip(rules_of(model), model.parameters(), strict=True):
+        if rule.kind in PARTITION_DIM and not hasattr(parameter, "tensor_model_parallel"):
+            set_tensor_model_parallel_attributes(parameter, True, PARTITION_DIM[rule.kind], 1)
