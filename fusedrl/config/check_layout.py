@@ -1,0 +1,106 @@
+"""Checks that models divide over ranks. Each check returns one line per problem: key, numbers, what would fit."""
+
+from collections.abc import Iterator, Mapping
+from typing import Protocol
+
+from fusedrl.config.numbers import common_divisors, divisors, listed
+from fusedrl.config.schema import MegatronConfig, PPOConfig
+
+TP = "tensor_model_parallel_size"
+PP = "pipeline_model_parallel_size"
+
+
+class ModelNumbers(Protocol):
+    """What the checks read of an architecture (fusedrl.models.architecture.Architecture has it all)."""
+
+    @property
+    def num_layers(self) -> int: ...
+    @property
+    def num_heads(self) -> int: ...
+    @property
+    def num_kv_heads(self) -> int: ...
+    @property
+    def ffn_hidden_size(self) -> int: ...
+    @property
+    def max_position(self) -> int: ...
+
+
+def check_ranks(megatron: MegatronConfig, *, key: str, world: int) -> Iterator[str]:
+    """tensor x pipeline divides the ranks of the job."""
+    tp, pp = megatron.tensor_model_parallel_size, megatron.pipeline_model_parallel_size
+    if world % (tp * pp):
+        yield (
+            f"{key}.{TP}={tp} x {key}.{PP}={pp} = {tp * pp} does not divide the {world} ranks of this job; "
+            f"start a multiple of {tp * pp} ranks, or choose sizes that make {listed(divisors(world), near=tp * pp)}"
+        )
+
+
+def check_model(megatron: MegatronConfig, *, key: str, numbers: ModelNumbers) -> Iterator[str]:
+    """Layers divide over stages; heads, KV heads and the feed-forward width over tensor ranks."""
+    pp = megatron.pipeline_model_parallel_size
+    if numbers.num_layers % pp:
+        fits = listed(divisors(numbers.num_layers), near=pp)
+        yield f"{key}.{PP}={pp} does not divide the model's {numbers.num_layers} layers; set it to {fits}"
+    yield from check_tensor_split(f"{key}.{TP}", megatron.tensor_model_parallel_size, numbers=numbers)
+
+
+def check_tensor_split(name: str, tp: int, *, numbers: ModelNumbers) -> Iterator[str]:
+    """`name` is the full key that holds tp, a model's or the rollout's."""
+    parts = {
+        "attention heads": numbers.num_heads,
+        "key-value heads": numbers.num_kv_heads,
+        "feed-forward units": numbers.ffn_hidden_size,
+    }
+    broken = [f"{count} {part}" for part, count in parts.items() if count % tp]
+    if broken:
+        fits = listed(common_divisors(*parts.values()), near=tp)
+        yield f"{name}={tp} does not divide the model's {', '.join(broken)}; set it to {fits}"
+
+
+def layouts(config: PPOConfig) -> dict[str, tuple[str, MegatronConfig]]:
+    """Role -> (key of its layout, layout), for the roles that this configuration builds."""
+    policy = config.actor_rollout_ref
+    found = {
+        "actor": ("actor_rollout_ref.actor.megatron", policy.actor.megatron),
+        "critic": ("critic.megatron", config.critic.megatron),
+    }
+    if needs_reference(config):
+        found["ref"] = ("actor_rollout_ref.ref.megatron", policy.ref.megatron)
+    if config.reward_model.enable:
+        found["reward"] = ("reward_model.megatron", config.reward_model.megatron)
+    return found
+
+
+def needs_reference(config: PPOConfig) -> bool:
+    """Whether a KL to the reference is used anywhere; without one no reference is built."""
+    return config.algorithm.use_kl_in_reward or config.actor_rollout_ref.actor.use_kl_loss
+
+
+def check_ppo_layouts(config: PPOConfig, *, world: int, models: Mapping[str, ModelNumbers]) -> Iterator[str]:
+    """All layout checks of a PPO run. `models` by role (actor, critic, ref, reward); unknown ones are skipped."""
+    for role, (key, megatron) in layouts(config).items():
+        yield from check_ranks(megatron, key=key, world=world)
+        if role in models:
+            yield from check_model(megatron, key=key, numbers=models[role])
+    yield from _check_rollout(config, world=world, models=models)
+    yield from _check_same_columns(config)
+
+
+def _check_rollout(config: PPOConfig, *, world: int, models: Mapping[str, ModelNumbers]) -> Iterator[str]:
+    key, tp = f"actor_rollout_ref.rollout.{TP}", config.actor_rollout_ref.rollout.tensor_model_parallel_size
+    if world % tp:
+        yield f"{key}={tp} does not divide the {world} ranks of this job; set it to {listed(divisors(world), near=tp)}"
+    if "actor" in models:
+        yield from check_tensor_split(key, tp, numbers=models["actor"])
+
+
+def _check_same_columns(config: PPOConfig) -> Iterator[str]:
+    """Actor and critic train in one pass, on the same ranks in opposite directions: their layouts are equal."""
+    actor, critic = config.actor_rollout_ref.actor.megatron, config.critic.megatron
+    for size in (TP, PP):
+        if getattr(actor, size) != getattr(critic, size):
+            yield (
+                f"critic.megatron.{size}={getattr(critic, size)} differs from "
+                f"actor_rollout_ref.actor.megatron.{size}={getattr(actor, size)}: both models train on the same "
+                "pipeline ranks; make them equal"
+            )

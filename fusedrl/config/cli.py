@@ -1,0 +1,86 @@
+"""The start of every entry point: arguments -> a checked configuration, or a clear end before any process group exists.
+
+    config = start("ppo", check=problems)      # problems(config, world) -> lines; world: ranks of the job
+
+Ends with code 2 and all problems on stderr. Rank 0 speaks; the other ranks wait to be ended by the launcher, for a rank
+that ends first would have torchrun kill rank 0 before it has spoken.
+"""
+
+import argparse
+import os
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Literal, NoReturn, overload
+
+from fusedrl.config.errors import ConfigError
+from fusedrl.config.help import help_text
+from fusedrl.config.load import load, to_yaml
+from fusedrl.config.schema import Config, PPOConfig, SFTConfig
+
+BAD_CONFIG = 2  # exit code
+WAIT_S = 20.0  # of ranks other than 0, for the launcher to end them
+
+Check = Callable[[Any, int], Sequence[str]]
+
+
+@overload
+def start(command: Literal["ppo"], *, check: Check, argv: Sequence[str] | None = None) -> PPOConfig: ...
+@overload
+def start(command: Literal["sft"], *, check: Check, argv: Sequence[str] | None = None) -> SFTConfig: ...
+
+
+def start(command: str, *, check: Check, argv: Sequence[str] | None = None) -> Config:
+    """The configuration that the command line asks for, checked. Ends the process for --help, --cfg, --check, problems.
+
+    A ValueError or OSError of `check` (a model folder that cannot be read) counts as a problem.
+    """
+    options, overrides = _parse(sys.argv[1:] if argv is None else argv)
+    if options.help:
+        _answer(help_text(command))
+    try:
+        config = load(command, overrides, config_dir=options.config_dir)
+        if options.cfg:
+            _answer(to_yaml(config))
+        problems = list(check(config, options.world))
+    except ConfigError as error:
+        problems = list(error.problems)
+    except (ValueError, OSError) as error:
+        problems = [str(error)]
+    if problems:
+        stop(command, problems)
+    if options.check:
+        _answer(f"fusedrl.{command}: the configuration fits {options.world} ranks")
+    return config
+
+
+def stop(command: str, problems: Sequence[str]) -> NoReturn:
+    """End this rank with exit code 2; rank 0 tells why."""
+    if _rank() == 0:
+        count = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
+        lines = [f"fusedrl.{command}: {count} in the configuration; nothing was started", *problems]
+        print("\n  - ".join(lines), file=sys.stderr, flush=True)
+    else:
+        time.sleep(WAIT_S)
+    sys.exit(BAD_CONFIG)
+
+
+def _parse(argv: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("-h", "--help", action="store_true")
+    parser.add_argument("-c", "--cfg", choices=["job"])
+    parser.add_argument("--check", action="store_true")
+    parser.add_argument("--world", type=int, default=int(os.environ.get("WORLD_SIZE", "1")))
+    parser.add_argument("--config-dir", type=Path)
+    return parser.parse_known_args(argv)
+
+
+def _answer(text: str) -> NoReturn:
+    if _rank() == 0:
+        print(text, flush=True)
+    sys.exit(0)
+
+
+def _rank() -> int:
+    return int(os.environ.get("RANK", "0"))

@@ -1,0 +1,123 @@
+"""Sizes that follow from the configuration and the number of ranks: printed at the start, saved with the run.
+
+    samples per step = data.train_batch_size x rollout.n          mini-batches = samples / ppo_mini_batch_size
+    dp = ranks / (tp x pp)                  micro-batches = ppo_mini_batch_size / dp / ppo_micro_batch_size_per_gpu
+
+They hold for a configuration without problems (fusedrl.config.validate).
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+
+from fusedrl.config.check_batches import data_parallel
+from fusedrl.config.check_layout import layouts
+from fusedrl.config.schema import BaseTrainerConfig, MegatronConfig, PPOConfig, SFTConfig
+
+
+@dataclass(frozen=True)
+class ModelSizes:
+    """One model's layout; `micro_batches`: of one mini-batch (forward-only models: of one step) on one replica."""
+
+    tp: int
+    pp: int
+    dp: int
+    micro_batches: int
+
+
+@dataclass(frozen=True)
+class PPOSizes:
+    ranks: int
+    prompts_per_step: int
+    samples_per_step: int
+    mini_batches: int  # of one pass over the samples of a step
+    updates_per_step: int  # optimizer steps: epochs x mini_batches
+    rollout_groups: int  # generation engines
+    max_sequence_length: int
+    models: Mapping[str, ModelSizes]  # by role: actor, critic, ref, reward
+
+
+@dataclass(frozen=True)
+class SFTSizes:
+    ranks: int
+    samples_per_step: int
+    model: ModelSizes
+
+
+def derive_ppo(config: PPOConfig, *, world: int) -> PPOSizes:
+    policy = config.actor_rollout_ref
+    samples = config.data.train_batch_size * policy.rollout.n
+    mini_batches = samples // policy.actor.ppo_mini_batch_size
+    return PPOSizes(
+        ranks=world,
+        prompts_per_step=config.data.train_batch_size,
+        samples_per_step=samples,
+        mini_batches=mini_batches,
+        updates_per_step=policy.actor.ppo_epochs * mini_batches,
+        rollout_groups=world // policy.rollout.tensor_model_parallel_size,
+        max_sequence_length=config.data.max_prompt_length + config.data.max_response_length,
+        models={
+            role: _sizes(megatron, world=world, samples=whole, micro=micro)
+            for role, (megatron, whole, micro) in _work(config, samples=samples).items()
+        },
+    )
+
+
+def derive_sft(config: SFTConfig, *, world: int) -> SFTSizes:
+    samples, micro = config.data.train_batch_size, config.data.micro_batch_size_per_gpu
+    return SFTSizes(world, samples, _sizes(config.megatron, world=world, samples=samples, micro=micro))
+
+
+def clip_range(config: PPOConfig) -> tuple[float, float]:
+    """The policy's clip range (low, high): clip_ratio where a side is not given."""
+    actor = config.actor_rollout_ref.actor
+    low, high = actor.clip_ratio_low, actor.clip_ratio_high
+    return actor.clip_ratio if low is None else low, actor.clip_ratio if high is None else high
+
+
+def total_steps(trainer: BaseTrainerConfig, *, rows: int, batch: int) -> int:
+    """Steps of the run over `rows` training rows; an epoch's incomplete last batch is left out."""
+    if trainer.total_training_steps is not None:
+        return trainer.total_training_steps
+    if rows < batch:
+        raise ValueError(f"data.train_batch_size={batch} is above the {rows} training rows; lower it")
+    return trainer.total_epochs * (rows // batch)
+
+
+def to_dict(sizes: PPOSizes | SFTSizes) -> dict[str, object]:
+    """Plain values, for the run folder."""
+    return asdict(sizes)
+
+
+def describe(sizes: PPOSizes | SFTSizes) -> list[str]:
+    """The lines printed at the start of a run."""
+    if isinstance(sizes, SFTSizes):
+        return [f"{sizes.ranks} ranks; step: {sizes.samples_per_step} samples", _line("model", sizes.model)]
+    first = (
+        f"{sizes.ranks} ranks; step: {sizes.prompts_per_step} prompts, {sizes.samples_per_step} samples, "
+        f"{sizes.updates_per_step} updates on {sizes.mini_batches} mini-batches; "
+        f"{sizes.rollout_groups} generation engines; up to {sizes.max_sequence_length} tokens a sample"
+    )
+    return [first, *(_line(role, model) for role, model in sizes.models.items())]
+
+
+def _line(role: str, model: ModelSizes) -> str:
+    return f"{role}: tp={model.tp} pp={model.pp} dp={model.dp}, {model.micro_batches} micro-batches on each replica"
+
+
+def _work(config: PPOConfig, *, samples: int) -> dict[str, tuple[MegatronConfig, int, int]]:
+    """Role -> (layout, samples of one pass over all replicas, samples of one micro-batch)."""
+    policy = config.actor_rollout_ref
+    passes = {
+        "actor": (policy.actor.ppo_mini_batch_size, policy.actor.ppo_micro_batch_size_per_gpu),
+        "critic": (config.critic.ppo_mini_batch_size, config.critic.ppo_micro_batch_size_per_gpu),
+        "ref": (samples, policy.ref.log_prob_micro_batch_size_per_gpu),
+        "reward": (samples, config.reward_model.micro_batch_size_per_gpu),
+    }
+    return {role: (megatron, *passes[role]) for role, (_, megatron) in layouts(config).items()}
+
+
+def _sizes(megatron: MegatronConfig, *, world: int, samples: int, micro: int) -> ModelSizes:
+    dp = data_parallel(megatron, world=world)
+    tp, pp = megatron.tensor_model_parallel_size, megatron.pipeline_model_parallel_size
+    return ModelSizes(tp=tp, pp=pp, dp=dp, micro_batches=math.ceil(samples / dp / micro))

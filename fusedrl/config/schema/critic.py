@@ -1,0 +1,53 @@
+"""The critic and the sources of reward."""
+
+from dataclasses import dataclass
+
+from fusedrl.config.schema.fields import REQUIRED, group, key
+from fusedrl.config.schema.parallel import CriticOptimConfig, MegatronConfig
+from fusedrl.config.schema.policy import LOSS_AGG_MODES
+
+
+@dataclass(frozen=True)
+class CriticModelConfig:
+    path: str = key(
+        REQUIRED, help="Hugging Face folder the critic starts from; its value head is new unless saved there"
+    )
+
+
+@dataclass(frozen=True)
+class CriticConfig:
+    model: CriticModelConfig = group(CriticModelConfig, help="The critic's weights")
+    ppo_mini_batch_size: int = key(256, help="SAMPLES of one optimizer step; equal to the actor's", at_least=1)
+    ppo_micro_batch_size_per_gpu: int = key(8, help="Samples of one micro-batch on one data-parallel rank", at_least=1)
+    forward_micro_batch_size_per_gpu: int = key(
+        8, help="Samples of one micro-batch when values are computed", at_least=1
+    )
+    ppo_epochs: int = key(1, help="Passes over the samples of a step; equal to the actor's", at_least=1)
+    cliprange_value: float = key(0.5, help="Clip range of the value loss", above=0)
+    loss_agg_mode: str = key("token-mean", help="How the loss of tokens becomes one number", choices=LOSS_AGG_MODES)
+    optim: CriticOptimConfig = group(CriticOptimConfig, help="The critic's optimizer")
+    megatron: MegatronConfig = group(MegatronConfig, help="The critic's layout; the actor's in a fused schedule")
+
+
+@dataclass(frozen=True)
+class RewardModelPathConfig:
+    path: str | None = key(None, help="Hugging Face folder of the reward model (a decoder with a head of one output)")
+
+
+@dataclass(frozen=True)
+class RewardModelConfig:
+    enable: bool = key(False, help="Score responses with a reward model; added to the reward function's score")
+    model: RewardModelPathConfig = group(RewardModelPathConfig, help="The reward model's weights")
+    micro_batch_size_per_gpu: int = key(8, help="Samples of one micro-batch of the reward model", at_least=1)
+    megatron: MegatronConfig = group(MegatronConfig, help="The reward model's layout")
+
+
+@dataclass(frozen=True)
+class CustomRewardFunctionConfig:
+    """A user's Python function: compute_score(data_source, solution_str, ground_truth, extra_info=None) -> float."""
+
+    path: str | None = key(None, help="Python file that holds the function; null: the task's own verifier")
+    name: str = key("compute_score", help="Name of the function in that file")
+    timeout_s: float = key(10.0, help="Seconds one call may take before it is stopped and counted", above=0)
+    num_workers: int = key(2, help="Worker processes that call the function", at_least=1)
+    default_score: float = key(0.0, help="Score of a response whose call failed or overran")

@@ -1,0 +1,47 @@
+"""Where prompts come from."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from fusedrl.config.schema.fields import group, key
+
+
+@dataclass(frozen=True)
+class TaskConfig:
+    """A generated task of reasoning-gym, with its own verifier; instead of files."""
+
+    name: str | None = key(None, help="reasoning-gym's name of the task, such as chain_sum; null: read files")
+    config: dict[str, Any] = key({}, help="The task's own settings, such as {min_terms: 2}")
+    train_size: int = key(10000, help="Training prompts to generate", at_least=1)
+    val_size: int = key(200, help="Held-out prompts; none of them is a training prompt", at_least=0)
+    seed: int = key(0, help="Seed of the generator", at_least=0)
+
+
+@dataclass(frozen=True)
+class BaseDataConfig:
+    """What SFT and PPO share."""
+
+    train_files: list[str] = key([], help="jsonl files of training rows")
+    val_files: list[str] = key([], help="jsonl files of validation rows")
+    task: TaskConfig = group(TaskConfig, help="A generated task instead of files")
+    truncation: str = key(
+        "error",
+        help="A row that is too long: leave it out (counted), stop, or cut it",
+        choices=("filter", "error", "truncate"),
+    )
+    shuffle: bool = key(True, help="A new order in each epoch")
+    seed: int = key(0, help="Seed of that order", at_least=0)
+
+
+@dataclass(frozen=True)
+class PPODataConfig(BaseDataConfig):
+    train_batch_size: int = key(64, help="PROMPTS of one step; n responses each", at_least=1)
+    max_prompt_length: int = key(512, help="Longest prompt, in tokens", at_least=1)
+    max_response_length: int = key(512, help="Longest response, in tokens", at_least=1)
+
+
+@dataclass(frozen=True)
+class SFTDataConfig(BaseDataConfig):
+    train_batch_size: int = key(64, help="Samples of one optimizer step", at_least=1)
+    micro_batch_size_per_gpu: int = key(8, help="Samples of one micro-batch on one data-parallel rank", at_least=1)
+    max_length: int = key(1024, help="Longest sample (prompt and response), in tokens", at_least=2)

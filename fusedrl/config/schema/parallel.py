@@ -1,0 +1,43 @@
+"""How a model is laid out over ranks and how it is optimised."""
+
+from dataclasses import dataclass
+
+from fusedrl.config.schema.fields import key
+
+
+@dataclass(frozen=True)
+class MegatronConfig:
+    """Layout of one model. The data-parallel size is what is left: ranks / (tensor x pipeline)."""
+
+    tensor_model_parallel_size: int = key(
+        1, help="Ranks that share each layer (tp); divides heads and KV heads", at_least=1
+    )
+    pipeline_model_parallel_size: int = key(1, help="Pipeline stages (pp); divides the number of layers", at_least=1)
+    use_distributed_optimizer: bool = key(False, help="Split the optimizer state over the data-parallel ranks")
+    dtype: str = key("float32", help="Data type of the weights and activations", choices=("float32", "bfloat16"))
+
+
+@dataclass(frozen=True)
+class OptimConfig:
+    """Megatron's Adam with its learning-rate schedule. Steps here are optimizer steps (mini-batches)."""
+
+    lr: float = key(1e-6, help="Peak learning rate", above=0)
+    min_lr: float = key(0.0, help="Learning rate at the end of the decay", at_least=0)
+    lr_warmup_steps: int = key(0, help="Optimizer steps of linear warm-up from 0", at_least=0)
+    lr_decay_style: str = key(
+        "constant", help="Shape of the decay after the warm-up", choices=("constant", "linear", "cosine")
+    )
+    lr_decay_steps: int | None = key(
+        None, help="Optimizer steps until min_lr is reached; null: the whole run", at_least=1
+    )
+    weight_decay: float = key(0.01, help="Decoupled weight decay", at_least=0)
+    clip_grad: float = key(1.0, help="Largest global gradient norm; 0 switches clipping off", at_least=0)
+    betas: list[float] = key([0.9, 0.999], help="Adam's two decay rates", at_least=0, below=1)
+    eps: float = key(1e-8, help="Adam's epsilon", above=0)
+
+
+@dataclass(frozen=True)
+class CriticOptimConfig(OptimConfig):
+    """The critic learns faster: verl's default of 1e-5."""
+
+    lr: float = key(1e-5, help="Peak learning rate", above=0)

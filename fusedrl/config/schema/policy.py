@@ -1,0 +1,84 @@
+"""The actor, its generation (rollout) and the reference: keys under `actor_rollout_ref`, as verl groups them."""
+
+from dataclasses import dataclass
+
+from fusedrl.config.schema.fields import REQUIRED, group, key
+from fusedrl.config.schema.parallel import MegatronConfig, OptimConfig
+
+LOSS_AGG_MODES = ("token-mean", "seq-mean-token-sum", "seq-mean-token-mean", "seq-mean-token-sum-norm")
+KL_ESTIMATORS = ("kl", "k1", "abs", "mse", "k2", "low_var_kl", "k3")
+KL_LOSSES = (*KL_ESTIMATORS, *(f"{name}+" for name in KL_ESTIMATORS))  # "+": the value's own, the gradient k2's
+KL_ESTIMATORS_HELP = "kl = k1, mse = k2, low_var_kl = k3"
+
+
+@dataclass(frozen=True)
+class ModelConfig:
+    path: str = key(
+        REQUIRED, help="Hugging Face folder (config.json, safetensors, tokenizer) of the actor and the reference"
+    )
+
+
+@dataclass(frozen=True)
+class ActorConfig:
+    ppo_mini_batch_size: int = key(
+        256,
+        help="SAMPLES (not prompts, as verl counts) of one optimizer step; divides train_batch_size x n",
+        at_least=1,
+    )
+    ppo_micro_batch_size_per_gpu: int = key(8, help="Samples of one micro-batch on one data-parallel rank", at_least=1)
+    ppo_epochs: int = key(1, help="Passes over the samples of a step", at_least=1)
+    shuffle: bool = key(True, help="Draw new mini-batches in each epoch over the samples of a step")
+    clip_ratio: float = key(0.2, help="Policy clip range, both sides", above=0)
+    clip_ratio_low: float | None = key(None, help="Lower clip range; null: clip_ratio", above=0, at_most=1)
+    clip_ratio_high: float | None = key(None, help="Upper clip range; null: clip_ratio", above=0)
+    clip_ratio_c: float = key(3.0, help="Dual clip: bound of the ratio where the advantage is negative", above=1)
+    loss_agg_mode: str = key("token-mean", help="How the loss of tokens becomes one number", choices=LOSS_AGG_MODES)
+    entropy_coeff: float = key(0.0, help="Weight of the entropy bonus")
+    use_kl_loss: bool = key(False, help="Add the KL to the reference to the policy loss")
+    kl_loss_coef: float = key(0.001, help="Weight of that KL", at_least=0)
+    kl_loss_type: str = key(
+        "low_var_kl",
+        help=f"Estimator of that KL ({KL_ESTIMATORS_HELP}); with + its gradient is k2's",
+        choices=KL_LOSSES,
+    )
+    optim: OptimConfig = group(OptimConfig, help="The actor's optimizer")
+    megatron: MegatronConfig = group(MegatronConfig, help="The actor's layout")
+
+
+@dataclass(frozen=True)
+class ValidationSamplingConfig:
+    """Sampling of the validation prompts. Temperature 0 takes the likeliest token."""
+
+    n: int = key(1, help="Responses per validation prompt", at_least=1)
+    temperature: float = key(0.0, help="0: the likeliest token", at_least=0)
+    top_p: float = key(1.0, help="Smallest set of tokens with this probability", above=0, at_most=1)
+    top_k: int = key(-1, help="Likeliest tokens to draw from; -1: all", at_least=-1)
+
+
+@dataclass(frozen=True)
+class RolloutConfig:
+    name: str = key("megatron", help="Generation engine", choices=("megatron",))
+    n: int = key(1, help="Responses per prompt", at_least=1)
+    temperature: float = key(1.0, help="Sampling temperature; log-probabilities use the same", above=0)
+    top_p: float = key(1.0, help="Smallest set of tokens with this probability", above=0, at_most=1)
+    top_k: int = key(-1, help="Likeliest tokens to draw from; -1: all", at_least=-1)
+    tensor_model_parallel_size: int = key(1, help="Ranks that share each layer while generating", at_least=1)
+    max_running_requests: int = key(64, help="Samples that one engine generates at once", at_least=1)
+    log_prob_micro_batch_size_per_gpu: int = key(
+        8, help="Samples of one micro-batch when the actor's log-probabilities are computed", at_least=1
+    )
+    val_kwargs: ValidationSamplingConfig = group(ValidationSamplingConfig, help="Sampling in validation")
+
+
+@dataclass(frozen=True)
+class RefConfig:
+    log_prob_micro_batch_size_per_gpu: int = key(8, help="Samples of one micro-batch of the reference", at_least=1)
+    megatron: MegatronConfig = group(MegatronConfig, help="The reference's layout")
+
+
+@dataclass(frozen=True)
+class ActorRolloutRefConfig:
+    model: ModelConfig = group(ModelConfig, help="The policy to train")
+    actor: ActorConfig = group(ActorConfig, help="Training of the policy")
+    rollout: RolloutConfig = group(RolloutConfig, help="Generation")
+    ref: RefConfig = group(RefConfig, help="The frozen reference, built where a KL is used")

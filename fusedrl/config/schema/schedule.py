@@ -1,0 +1,33 @@
+"""How actor and critic micro-batches are ordered on the pipeline ranks."""
+
+from dataclasses import dataclass
+
+from fusedrl.config.schema.fields import group, key
+
+
+@dataclass(frozen=True)
+class CostConfig:
+    """Planned costs of one micro-batch on one stage, where schedule.costs=constant."""
+
+    forward: float = key(1.0, help="Duration of a forward, in any one unit of time", above=0)
+    backward: float = key(2.0, help="Duration of a backward", above=0)
+    activation: float = key(1.0, help="Memory held from a forward to its backward, in memory_cap's unit", at_least=0)
+
+
+@dataclass(frozen=True)
+class ScheduleConfig:
+    method: str = key(
+        "fused",
+        help="fused: both models interleaved; serial: 1F1B, one model after the other; file:PATH: a saved order",
+    )
+    costs: str = key(
+        "counted",
+        help="What plans reckon with: GFLOP and MiB counted from the models, or the constants below",
+        choices=("counted", "constant"),
+    )
+    memory_cap: float | None = key(
+        None, help="Most activation memory of a rank, in MiB (counted) or the constants' unit; null: no limit", above=0
+    )
+    comm: float = key(0.0, help="Planned time of a message between two ranks, in the costs' unit", at_least=0)
+    actor: CostConfig = group(CostConfig, help="The actor's constants")
+    critic: CostConfig = group(CostConfig, help="The critic's constants")

@@ -1,0 +1,111 @@
+"""All checks of a configuration against the models' numbers and the ranks of the job, before any process group starts.
+
+    problems = check_ppo(config, world=4, models={"actor": architecture, "critic": architecture})
+    require(problems)      # raises ConfigError with all of them
+
+Pure functions; every problem is told at once. Values outside a key's own limits are found earlier, by load.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from fusedrl.config.check_batches import (
+    check_data,
+    check_microbatches,
+    check_optim,
+    check_ppo_batches,
+    data_parallel,
+)
+from fusedrl.config.check_layout import ModelNumbers, check_model, check_ppo_layouts, check_ranks
+from fusedrl.config.errors import ConfigError
+from fusedrl.config.schema import PPOConfig, SFTConfig
+
+
+def require(problems: Sequence[str]) -> None:
+    """Raises ConfigError where there is a problem."""
+    if problems:
+        raise ConfigError(problems)
+
+
+def check_ppo(config: PPOConfig, *, world: int, models: Mapping[str, ModelNumbers]) -> list[str]:
+    """Every problem of a PPO run on `world` ranks. `models`: the known ones by role (actor, critic, ref, reward)."""
+    validates = config.trainer.test_freq > 0 or config.trainer.val_before_train
+    return [
+        *check_ppo_layouts(config, world=world, models=models),
+        *check_ppo_batches(config, world=world, models=models),
+        *check_data(config.data, validates=validates),
+        *check_optim(config.actor_rollout_ref.actor.optim, key="actor_rollout_ref.actor.optim"),
+        *check_optim(config.critic.optim, key="critic.optim"),
+        *_check_reward(config),
+        *_check_schedule(config),
+        *_check_warmup(config),
+    ]
+
+
+def check_sft(config: SFTConfig, *, world: int, model: ModelNumbers | None = None) -> list[str]:
+    """Every problem of an SFT run on `world` ranks. `model`: of model.path; a new model's numbers are in `config`."""
+    dp = data_parallel(config.megatron, world=world)
+    data = config.data
+    return [
+        *_check_start(config),
+        *check_ranks(config.megatron, key="megatron", world=world),
+        *([] if model is None else check_model(config.megatron, key="megatron", numbers=model)),
+        *check_microbatches(
+            data.train_batch_size,
+            data.micro_batch_size_per_gpu,
+            mini_key="data.train_batch_size",
+            micro_key="data.micro_batch_size_per_gpu",
+            dp=dp,
+        ),
+        *check_data(data, validates=config.trainer.test_freq > 0),
+        *check_optim(config.optim, key="optim"),
+        *([] if model is None else _check_sft_length(config, model)),
+    ]
+
+
+def _check_start(config: SFTConfig) -> Iterator[str]:
+    """Weights come from a folder or are new."""
+    path, alphabet = config.model.path, config.model.new.alphabet
+    if path is None and alphabet is None:
+        yield "model.path: a value is needed: give a folder to start from, or model.new.alphabet for a new model"
+    if path is not None and alphabet is not None:
+        yield f"model.path={path} and model.new.alphabet are both given; set one of them to null"
+    if alphabet is not None and len(set(alphabet)) != len(alphabet):
+        repeated = sorted({character for character in alphabet if alphabet.count(character) > 1})
+        yield f"model.new.alphabet repeats {''.join(repeated)!r}; name each character once"
+
+
+def _check_sft_length(config: SFTConfig, model: ModelNumbers) -> Iterator[str]:
+    if config.data.max_length > model.max_position:
+        yield f"data.max_length={config.data.max_length} exceeds the model's {model.max_position} positions; lower it"
+
+
+def _check_reward(config: PPOConfig) -> Iterator[str]:
+    function = config.custom_reward_function.path
+    if not (function or config.reward_model.enable or config.data.task.name):
+        yield (
+            "custom_reward_function.path: nothing gives a reward; name a Python file, "
+            "switch on reward_model.enable, or take a generated task (data.task.name), which has its own verifier"
+        )
+    if function and not Path(function).is_file():
+        yield f"custom_reward_function.path={function}: there is no such file"
+    if config.reward_model.enable and config.reward_model.model.path is None:
+        yield "reward_model.model.path: a value is needed where reward_model.enable=true"
+
+
+def _check_schedule(config: PPOConfig) -> Iterator[str]:
+    method = config.schedule.method
+    path = method.removeprefix("file:")
+    if path == method and method not in ("fused", "serial"):
+        yield f"schedule.method={method}: must be fused, serial or file:PATH"
+    elif path != method and not Path(path).is_file():
+        yield f"schedule.method={method}: there is no such file"
+
+
+def _check_warmup(config: PPOConfig) -> Iterator[str]:
+    warmup, steps = config.trainer.critic_warmup, config.trainer.total_training_steps
+    if steps is not None and warmup >= steps:
+        yield (
+            f"trainer.critic_warmup={warmup} leaves no step of trainer.total_training_steps={steps} "
+            "in which the actor learns; make it smaller"
+        )

@@ -1,0 +1,46 @@
+"""Configurations and model numbers that the checks are tried on."""
+
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any
+
+import pytest
+
+from fusedrl.config.load import load
+from fusedrl.config.schema import PPOConfig, SFTConfig
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """A model as the checks see it."""
+
+    num_layers: int = 4
+    num_heads: int = 4
+    num_kv_heads: int = 2
+    ffn_hidden_size: int = 256
+    max_position: int = 64
+
+
+@pytest.fixture(scope="session")
+def numbers() -> Numbers:
+    return Numbers()
+
+
+@cache
+def ppo(*overrides: str) -> PPOConfig:
+    """The arithmetic experiment with changes."""
+    return load("ppo", ["experiment=arithmetic", *overrides])
+
+
+@cache
+def sft(*overrides: str) -> SFTConfig:
+    return load("sft", ["experiment=arithmetic", *overrides])
+
+
+def changed(config: Any, values: dict[str, Any]) -> Any:
+    """The configuration with other values at dotted keys; quicker than composing it anew."""
+    for name, value in values.items():
+        first, _, rest = name.partition(".")
+        inner = changed(getattr(config, first), {rest: value}) if rest else value
+        config = replace(config, **{first: inner})
+    return config

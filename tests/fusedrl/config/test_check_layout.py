@@ -1,0 +1,96 @@
+"""Layouts that do not divide are told with the key, the numbers and what would fit; those that do are let through."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fusedrl.config.check_layout import (
+    check_model,
+    check_ppo_layouts,
+    check_ranks,
+    check_tensor_split,
+    layouts,
+    needs_reference,
+)
+from fusedrl.config.schema import MegatronConfig
+from tests.fusedrl.config.conftest import Numbers, ppo
+
+PP = "pipeline_model_parallel_size"
+TP = "tensor_model_parallel_size"
+
+
+def megatron(*, tp: int = 1, pp: int = 1) -> MegatronConfig:
+    return MegatronConfig(tensor_model_parallel_size=tp, pipeline_model_parallel_size=pp)
+
+
+@given(st.integers(1, 8), st.integers(1, 8), st.integers(1, 32))
+def test_ranks_are_refused_exactly_where_tp_x_pp_does_not_divide_them(tp: int, pp: int, world: int) -> None:
+    assert bool(list(check_ranks(megatron(tp=tp, pp=pp), key="k", world=world))) == (world % (tp * pp) != 0)
+
+
+@given(st.integers(1, 40), st.integers(1, 12))
+def test_layers_are_refused_exactly_where_stages_do_not_divide_them(layers: int, pp: int) -> None:
+    found = list(check_model(megatron(pp=pp), key="k", numbers=Numbers(num_layers=layers)))
+    assert bool(found) == (layers % pp != 0)
+
+
+@given(st.integers(1, 16), st.integers(1, 16), st.integers(1, 16), st.integers(1, 8))
+def test_tensor_split_is_refused_exactly_where_a_part_does_not_divide(heads: int, kv: int, ffn: int, tp: int) -> None:
+    numbers = Numbers(num_heads=heads, num_kv_heads=kv, ffn_hidden_size=ffn)
+    found = list(check_tensor_split("k", tp, numbers=numbers))
+    assert bool(found) == any(part % tp for part in (heads, kv, ffn))
+
+
+def test_messages_name_key_numbers_and_what_fits() -> None:
+    assert list(check_ranks(megatron(tp=2, pp=3), key="critic.megatron", world=4)) == [
+        f"critic.megatron.{TP}=2 x critic.megatron.{PP}=3 = 6 does not divide the 4 ranks of this job; "
+        "start a multiple of 6 ranks, or choose sizes that make 1, 2 or 4"
+    ]
+    numbers = Numbers(num_layers=30, num_heads=9, num_kv_heads=3, ffn_hidden_size=1536)
+    assert list(check_model(megatron(tp=2, pp=4), key="critic.megatron", numbers=numbers)) == [
+        f"critic.megatron.{PP}=4 does not divide the model's 30 layers; set it to 1, 2, 3, 5, 6 or 10",
+        f"critic.megatron.{TP}=2 does not divide the model's 9 attention heads, 3 key-value heads; set it to 1 or 3",
+    ]
+
+
+def test_only_the_models_that_are_built_are_checked() -> None:
+    assert set(layouts(ppo())) == {"actor", "critic"}
+    with_all = ppo("algorithm=ppo_kl", "reward_model.enable=true")
+    assert set(layouts(with_all)) == {"actor", "critic", "ref", "reward"}
+
+
+@pytest.mark.parametrize(
+    ("override", "needed"),
+    [
+        ("trainer.seed=0", False),
+        ("algorithm.use_kl_in_reward=true", True),
+        ("actor_rollout_ref.actor.use_kl_loss=true", True),
+    ],
+)
+def test_a_reference_is_needed_where_a_kl_is_used(override: str, needed: bool) -> None:
+    assert needs_reference(ppo(override)) is needed
+
+
+def test_each_role_is_checked_against_its_own_numbers(numbers: Numbers) -> None:
+    config = ppo("algorithm=ppo_kl", f"actor_rollout_ref.ref.megatron.{PP}=4")
+    models = {"actor": numbers, "critic": numbers, "ref": replace(numbers, num_layers=6)}
+    assert list(check_ppo_layouts(config, world=4, models=models)) == [
+        f"actor_rollout_ref.ref.megatron.{PP}=4 does not divide the model's 6 layers; set it to 1, 2, 3 or 6"
+    ]
+
+
+def test_rollout_split_is_checked_against_ranks_and_heads(numbers: Numbers) -> None:
+    config = ppo(f"actor_rollout_ref.rollout.{TP}=4")
+    (heads,) = check_ppo_layouts(config, world=4, models={"actor": numbers})
+    assert heads.startswith(f"actor_rollout_ref.rollout.{TP}=4 does not divide the model's 2 key-value heads")
+    (ranks,) = check_ppo_layouts(config, world=2, models={})
+    assert ranks.startswith(f"actor_rollout_ref.rollout.{TP}=4 does not divide the 2 ranks")
+
+
+@pytest.mark.parametrize("size", [TP, PP])
+def test_actor_and_critic_need_equal_layouts(size: str) -> None:
+    config = ppo("parallel=single", f"critic.megatron.{size}=2")
+    (line,) = check_ppo_layouts(config, world=4, models={})
+    assert line.startswith(f"critic.megatron.{size}=2 differs from actor_rollout_ref.actor.megatron.{size}=1")

@@ -1,0 +1,84 @@
+"""The whole of a run is checked, and everything wrong is told at once."""
+
+from pathlib import Path
+
+import pytest
+
+from fusedrl.config.errors import ConfigError
+from fusedrl.config.validate import check_ppo, check_sft, require
+from tests.fusedrl.config.conftest import Numbers, ppo, sft
+
+
+def test_the_shipped_experiments_have_no_problem_on_four_ranks(numbers: Numbers) -> None:
+    assert check_ppo(ppo(), world=4, models={"actor": numbers, "critic": numbers}) == []
+    assert check_sft(sft(), world=4, model=numbers) == []
+
+
+def test_problems_of_all_kinds_are_told_together(numbers: Numbers) -> None:
+    config = ppo(
+        "parallel=pp4",
+        "critic.optim.betas=[0.9]",
+        "data.max_prompt_length=100",
+        "data.task.name=null",
+        "trainer.critic_warmup=60",
+        "schedule.method=clever",
+    )
+    found = check_ppo(config, world=6, models={"actor": numbers})
+    starts = [
+        "actor_rollout_ref.actor.megatron.tensor_model_parallel_size=1 x",
+        "critic.megatron.tensor_model_parallel_size=1 x",
+        "data.max_prompt_length=100 +",
+        "data.train_files: nothing",
+        "data.val_files: validation",
+        "critic.optim.betas",
+        "custom_reward_function.path: nothing gives a reward",
+        "schedule.method=clever: must be fused, serial or file:PATH",
+        "trainer.critic_warmup=60 leaves no step",
+    ]
+    assert [line.startswith(start) for line, start in zip(found, starts, strict=True)] == [True] * len(starts)
+    with pytest.raises(ConfigError) as caught:
+        require(found)
+    assert caught.value.problems == tuple(found)
+    require([])
+
+
+def test_files_that_are_named_must_exist(tmp_path: Path) -> None:
+    there = tmp_path / "there"
+    there.write_text("")
+    for name, start in (("custom_reward_function.path=", ""), ("schedule.method=", "file:")):
+        assert check_ppo(ppo(f"{name}{start}{there}"), world=4, models={}) == []
+        (line,) = check_ppo(ppo(f"{name}{start}{tmp_path}/gone"), world=4, models={})
+        assert line == f"{name}{start}{tmp_path}/gone: there is no such file"
+
+
+def test_a_reward_model_needs_its_path() -> None:
+    (line,) = check_ppo(ppo("reward_model.enable=true"), world=4, models={})
+    assert line.startswith("reward_model.model.path: a value is needed")
+    assert check_ppo(ppo("reward_model.enable=true", "reward_model.model.path=m"), world=4, models={}) == []
+
+
+def test_validation_before_training_counts_as_validation() -> None:
+    quiet = ("data.task.val_size=0", "trainer.test_freq=-1")
+    assert check_ppo(ppo(*quiet, "trainer.val_before_train=false"), world=4, models={}) == []
+    assert len(check_ppo(ppo(*quiet), world=4, models={})) == 1
+
+
+@pytest.mark.parametrize(
+    ("overrides", "start"),
+    [
+        (["model.new.alphabet=null"], "model.path: a value is needed"),
+        (["model.path=m"], "model.path=m and model.new.alphabet are both given"),
+        (["model.new.alphabet=abca"], "model.new.alphabet repeats 'a'"),
+        (["megatron.pipeline_model_parallel_size=3"], "megatron.tensor_model_parallel_size=1 x"),
+        (["megatron.tensor_model_parallel_size=4", "megatron.pipeline_model_parallel_size=1"], "megatron.tensor"),
+        (["data.train_batch_size=31"], "data.train_batch_size=31 does not divide over 2 data-parallel replicas"),
+        (["data.micro_batch_size_per_gpu=24"], "data.micro_batch_size_per_gpu=24 does not divide the 64 samples"),
+        (["data.max_length=65"], "data.max_length=65 exceeds the model's 64 positions"),
+        (["optim.betas=[0.9]"], "optim.betas"),
+        (["data.task.val_size=0", "trainer.test_freq=5"], "data.val_files: validation"),
+    ],
+)
+def test_sft_is_checked_alike(overrides: list[str], start: str, numbers: Numbers) -> None:
+    found = check_sft(sft(*overrides), world=4, model=numbers)
+    assert found
+    assert found[0].startswith(start)
