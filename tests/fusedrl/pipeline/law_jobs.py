@@ -1,0 +1,213 @@
+"""Jobs of the law's tests: an actor and a critic on Megatron-Core stages, two training passes in one order or another.
+
+The global batch is the same in every layout: replica r of `replicas` gets its own micro-batches, and a run with dp=1
+takes those of all replicas, one after the other. Lengths and rows are ragged between micro-batches and replicas.
+
+Shapes: B rows, T tokens, V this rank's part of the vocabulary.
+"""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from fusedrl.models.architecture import Architecture
+from fusedrl.models.build import build_model
+from fusedrl.models.fill import rules_of
+from fusedrl.models.logprob import token_log_probs
+from fusedrl.models.training import OptimizerSettings, TrainableModel
+from fusedrl.models.weights import from_locals
+from fusedrl.parallel.groups import build_groups
+from fusedrl.parallel.layout import Layout
+from fusedrl.pipeline.executor import Executor, Work
+from fusedrl.pipeline.megatron_stage import megatron_model
+from fusedrl.pipeline.microbatch import MicroBatch, shapes_of
+from fusedrl.pipeline.plan import Planned, make_problem, order_by
+from fusedrl.pipeline.program import Program, make_program
+from fusedrl.pipeline.results import agree_shapes, gather_report
+from fusedrl.pipeline.training import train_pass
+from tests.fusedrl.pipeline.orders import random_order
+
+ARCH = Architecture(
+    family="qwen2",
+    hidden_size=16,
+    num_layers=4,
+    num_heads=4,
+    num_kv_heads=2,
+    head_dim=4,
+    ffn_hidden_size=24,
+    vocab_size=200,  # both tensor-parallel halves of the padded 256 hold real tokens
+    qkv_bias=True,
+    initializer_range=0.2,
+)
+NAMES = ("actor", "critic")
+Passes = Sequence[Mapping[str, int]]
+
+
+class Job:
+    """Both models of one layout on this rank, and their executor."""
+
+    def __init__(self, layout: Layout, *, distributed_optimizer: bool, tied: bool) -> None:
+        self.layout = layout
+        self.dp_i = layout.coords(dist.get_rank())[1]
+        self.models = {
+            name: _trainable(name, layout, distributed_optimizer=distributed_optimizer, tied=tied) for name in NAMES
+        }
+        stages = [
+            megatron_model(n, m.module, layout=layout, rank=dist.get_rank(), reverse=n == "critic")
+            for n, m in self.models.items()
+        ]
+        self.executor = Executor(stages, timeout=30)
+
+    def program(self, batches: Mapping[str, Sequence[MicroBatch]], *, method: str) -> Program:
+        shapes = agree_shapes({name: shapes_of(each) for name, each in batches.items()})
+        sizes = {"pp": self.layout.pp, "tp": self.layout.tp, "dp": self.layout.dp}
+        problem = make_problem([Planned(n, shapes[n], **sizes, reverse=n == "critic") for n in NAMES])
+        if method.startswith("random"):
+            return make_program(problem, random_order(problem, seed=int(method.removeprefix("random"))))
+        return make_program(problem, order_by(problem, method))
+
+
+def _trainable(name: str, layout: Layout, *, distributed_optimizer: bool, tied: bool) -> TrainableModel:
+    arch = Architecture(**{**ARCH.__dict__, "tied": tied})
+    groups = build_groups(layout, reverse_pipeline=name == "critic")
+    head = "value" if name == "critic" else "lm"
+    module = build_model(arch, groups, head=head, seed=len(name))  # type: ignore[arg-type]
+    if head == "value" and module.post_process:  # it starts at zero, and would pass no gradient on
+        module.output_layer.weight.data.copy_(torch.linspace(-1, 1, arch.hidden_size)[None])
+    settings = OptimizerSettings(lr=1e-3, clip_grad=0.5, use_distributed_optimizer=distributed_optimizer)
+    return TrainableModel(module, groups=groups, settings=settings, name=name)
+
+
+def replica_batches(count: int, *, seed: int, replica: int) -> list[MicroBatch]:
+    generator = torch.Generator().manual_seed(7919 * seed + 31 * replica)
+    batches = []
+    for i in range(count):
+        rows, length = 1 + (i + replica) % 3, 4 + (3 * i + 2 * replica + seed) % 6
+        lengths_B = torch.randint(2, length + 1, (rows,), generator=generator)
+        tokens_BT = torch.randint(ARCH.vocab_size, (rows, length), generator=generator)
+        targets_BT = torch.randn(rows, length, generator=generator)
+        batches.append(MicroBatch(tokens_BT, {"lengths": lengths_B, "targets": targets_BT}))
+    return batches
+
+
+def valid_BT(microbatch: MicroBatch) -> Tensor:
+    """Positions whose next token exists."""
+    return microbatch.position_ids_BT() < microbatch["lengths"][:, None] - 1
+
+
+def policy_loss(
+    logits_BTV: Tensor, microbatch: MicroBatch, *, total: int, tp_group: dist.ProcessGroup
+) -> tuple[Tensor, dict[str, Tensor]]:
+    targets_BT = microbatch.tokens_BT.roll(-1, dims=1)
+    logp_BT = token_log_probs(logits_BTV, targets_BT, tp_group=tp_group, vocab_size=ARCH.vocab_size)
+    weights_BT = microbatch["targets"] * valid_BT(microbatch)
+    loss = -(logp_BT * weights_BT).sum() / total
+    return loss, {"loss": loss, "tokens": valid_BT(microbatch).sum()}
+
+
+def value_loss(values_BT1: Tensor, microbatch: MicroBatch, *, total: int) -> tuple[Tensor, dict[str, Tensor]]:
+    error_BT = (values_BT1[..., 0] - microbatch["targets"]) * valid_BT(microbatch)
+    loss = 0.5 * error_BT.square().sum() / total
+    return loss, {"loss": loss, "tokens": valid_BT(microbatch).sum()}
+
+
+def run_law(
+    *,
+    layout: tuple[int, int, int],
+    method: str,
+    passes: Passes,
+    replicas: int = 1,
+    distributed_optimizer: bool = False,
+    tied: bool = False,
+) -> dict[str, Any]:
+    """What this rank holds after each pass, as arrays; keys are "PASS/MODEL/WHAT/NAME".
+
+    layout: (tp, pp, dp). method: one of a schedule, random with a seed, or plain.
+    """
+    job = Job(Layout(*layout), distributed_optimizer=distributed_optimizer, tied=tied)
+    seen: dict[str, Any] = {}
+    for number, counts in enumerate(passes):
+        everything = {
+            name: [replica_batches(counts[name], seed=number, replica=r) for r in range(replicas)] for name in NAMES
+        }
+        mine = {name: _share(each, job) for name, each in everything.items()}
+        totals = {n: sum(int(valid_BT(m).sum()) for part in each for m in part) for n, each in everything.items()}
+        work = {
+            "actor": Work(
+                mine["actor"],
+                loss=partial(policy_loss, total=totals["actor"], tp_group=job.models["actor"].groups.tp),
+            ),
+            "critic": Work(mine["critic"], loss=partial(value_loss, total=totals["critic"])),
+        }
+        if method == "plain":
+            metrics = {name: _train_plainly(model, work[name]) for name, model in job.models.items()}
+        else:
+            result = train_pass(job.executor, program := job.program(mine, method=method), work, models=job.models)
+            metrics = gather_report(job.executor, program, result).metrics
+        for name, model in job.models.items():
+            seen |= _after_pass(model, f"{number}/{name}", whole_gradients=not distributed_optimizer)
+            seen |= {f"{number}/{name}/metric/{key}": value for key, value in metrics[name].items()}
+    return seen
+
+
+def _train_plainly(model: TrainableModel, work: Work) -> dict[str, float]:
+    """The reference on one rank, without stages, messages or executor: one model after the other, a plain loop."""
+    model.zero_grad()
+    sums: dict[str, float] = {}
+    assert work.loss is not None
+    for microbatch in work.microbatches:
+        length = microbatch.length
+        mask = torch.tril(torch.ones(1, 1, length, length)) < 0.5
+        output = model.module(microbatch.tokens_BT, torch.arange(length).repeat(microbatch.rows, 1), mask)
+        loss, metrics = work.loss(output, microbatch)
+        loss.backward()
+        for key, value in metrics.items():
+            sums[key] = sums.get(key, 0.0) + float(value)
+    model.finalize_grads()
+    return sums
+
+
+def _share(parts: Sequence[Sequence[MicroBatch]], job: Job) -> list[MicroBatch]:
+    """This replica's micro-batches; all of them where there is one replica."""
+    return list(parts[job.dp_i]) if job.layout.dp > 1 else [each for part in parts for each in part]
+
+
+def _after_pass(model: TrainableModel, key: str, *, whole_gradients: bool) -> dict[str, Any]:
+    """Gradients before the step; norm, parameters and optimizer state after it."""
+    parameters = list(model.module.parameters())
+    gradients = [p.main_grad.clone() for p in parameters]
+    seen = {f"{key}/grad/{i}": gradient.numpy() for i, gradient in enumerate(gradients)}
+    if whole_gradients:
+        seen |= _whole(model, gradients, key=f"{key}/whole_grad")
+    info = model.step()
+    seen |= {f"{key}/norm": info.grad_norm, f"{key}/success": info.success}
+    seen |= {f"{key}/param/{i}": p.detach().clone().numpy() for i, p in enumerate(parameters)}
+    seen |= {f"{key}/optimizer/{name}": value for name, value in _arrays(model.optimizer.state_dict())}
+    return seen | _whole(model, [p.detach() for p in parameters], key=f"{key}/whole")
+
+
+def _whole(model: TrainableModel, values: Sequence[Tensor], *, key: str) -> dict[str, np.ndarray]:
+    """Values shaped like this rank's parameters, put together over tensor-parallel ranks, by Hugging Face name."""
+    group, seen = model.groups.tp, {}
+    for rule, value in zip(rules_of(model.module), values, strict=True):
+        shards = [torch.empty_like(value) for _ in range(group.size())]
+        dist.all_gather(shards, value.contiguous(), group=group)
+        whole = from_locals(rule.kind, shards, arch=model.module.arch)
+        seen |= {f"{key}/{name}": each.clone().numpy() for name, each in zip(rule.sources, whole, strict=True)}
+    return seen
+
+
+def _arrays(state: Any, prefix: str = "") -> list[tuple[str, Any]]:
+    """All tensors and numbers of a nested state, by path."""
+    if isinstance(state, Tensor):
+        return [(prefix, state.detach().clone().numpy())]
+    if isinstance(state, Mapping):
+        return [pair for key in state for pair in _arrays(state[key], f"{prefix}/{key}")]
+    if isinstance(state, list | tuple):
+        return [pair for i, each in enumerate(state) for pair in _arrays(each, f"{prefix}/{i}")]
+    return [(prefix, state)] if isinstance(state, int | float) else []
