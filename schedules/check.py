@@ -14,9 +14,9 @@ from schedules.replay import Replay, replay
 def check(problem: Problem, order: Order) -> Replay:
     """Check an order and give its replay. Raises OrderError, one line that names the place."""
     _check_kinds(problem, order)
+    result = replay(problem, order)
     for rank, row in enumerate(order.rows):
         check_row(row, rank=rank)
-    result = replay(problem, order)
     for rank, peak in enumerate(result.peak_memory):
         if not problem.fits(peak):
             raise OrderError(f"rank {rank}: peak memory {peak:g} is above memory_cap {problem.memory_cap:g}")
@@ -29,7 +29,7 @@ def check_row(row: tuple[Op, ...], *, rank: int) -> None:
     split = {(op.model, op.stage, op.microbatch) for op in row if op.kind == "W"}
     last: dict[tuple[str, str, int], Op] = {}
     for op in row:
-        lanes = [op.kind]
+        lanes: list[str] = [op.kind]
         if op.kind == "W" or (op.kind == "B" and (op.model, op.stage, op.microbatch) not in split):
             lanes.append("gradient")
         for lane in lanes:

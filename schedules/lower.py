@@ -18,7 +18,7 @@ from schedules.replay import numbered, walk
 
 @dataclass(frozen=True, order=True)
 class Message:
-    """A tensor between stages: kind F carries an activation to the next stage, kind B a gradient to the previous one."""
+    """A tensor between stages: kind F, an activation to the next stage; kind B, a gradient to the previous one."""
 
     model: str
     kind: Literal["F", "B"]

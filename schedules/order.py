@@ -46,7 +46,7 @@ class Order:
 
     @classmethod
     def from_text(cls, text: str, problem: Problem) -> "Order":
-        """Read text: one line a rank (an idle rank has an empty one); '#' starts a comment, a comment line is no row."""
+        """Read text: one line a rank (an idle rank has an empty one); '#' starts a comment, alone on a line no row."""
         lines = [line for line in text.splitlines() if not line.lstrip().startswith("#")]
         return order_of(problem, [line.split("#")[0].split() for line in lines])
 
@@ -85,9 +85,7 @@ def _parse(token: str, stages: dict[tuple[str, int], tuple[int, ...]], *, rank: 
     if not held:
         raise OrderError(f"{place}: {model} has no stage on rank {rank}")
     if match["stage"] is None and len(held) > 1:
-        raise OrderError(
-            f"{place}: rank {rank} holds the stages {list(held)} of {model}; name one, as {token}@{held[0]}"
-        )
+        raise OrderError(f"{place}: rank {rank} holds the stages {list(held)} of {model}; name one: {token}@{held[0]}")
     stage = held[0] if match["stage"] is None else int(match["stage"])
     if stage not in held:
         raise OrderError(f"{place}: stage {stage} of {model} is not on rank {rank}")

@@ -49,10 +49,7 @@ class Model:
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not _NAME.fullmatch(self.name):
             raise ProblemError(f"models: name {self.name!r} must be letters, digits, '_', '.' or '-', a letter first")
-        if isinstance(self.microbatches, bool) or not isinstance(self.microbatches, int) or self.microbatches < 1:
-            raise ProblemError(
-                f"{self.name}.microbatches: expected a whole number of at least 1, got {self.microbatches!r}"
-            )
+        _count(self.microbatches, place=f"{self.name}.microbatches")
         object.__setattr__(self, "placement", _placement(self.placement, place=f"{self.name}.placement"))
         for key in ("forward", "backward", "backward_weight", "activation"):
             value = getattr(self, key)
@@ -94,10 +91,7 @@ class Model:
 
     def to_dict(self) -> dict[str, object]:
         """The model as a problem file writes it."""
-        ranks = [
-            self.placement[s] if isinstance(self.placement[s], int) else list(self.ranks_of(s))
-            for s in range(self.stages)
-        ]
+        ranks = [own[0] if len(own := self.ranks_of(s)) == 1 else list(own) for s in range(self.stages)]
         out: dict[str, object] = {"name": self.name, "placement": ranks, "microbatches": self.microbatches}
         quantities = {"forward": self.forward, "backward": self.backward, "backward_weight": self.backward_weight}
         out |= {key: plain(form) for key, form in quantities.items() if form is not None}
@@ -113,16 +107,13 @@ class Model:
         if self.backward_weight is None:
             return
         if self.backward is None:
-            raise ProblemError(
-                f"{self.name}.backward_weight: the model has no backward to split; add backward or drop it"
-            )
+            raise ProblemError(f"{self.name}.backward_weight: there is no backward to split; add backward or drop it")
         for s in range(self.stages):
             for m in range(self.microbatches):
                 whole, weight = entry(self.backward, s, m), entry(self.backward_weight, s, m)
                 if weight > whole:
-                    raise ProblemError(
-                        f"{self.name}.backward_weight: {weight} at stage {s}, micro-batch {m} exceeds backward {whole}"
-                    )
+                    place = f"{self.name}.backward_weight: stage {s}, micro-batch {m}"
+                    raise ProblemError(f"{place}: {weight:g} exceeds backward {whole:g}")
 
 
 @dataclass(frozen=True)
@@ -136,8 +127,7 @@ class Problem:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "models", tuple(self.models))
-        if isinstance(self.ranks, bool) or not isinstance(self.ranks, int) or self.ranks < 1:
-            raise ProblemError(f"ranks: expected a whole number of at least 1, got {self.ranks!r}")
+        _count(self.ranks, place="ranks")
         if not self.models:
             raise ProblemError("models: at least one model is needed")
         for key in ("comm", "memory_cap"):
@@ -168,7 +158,7 @@ class Problem:
 
     @property
     def digest(self) -> str:
-        """16 hex digits that name the work. The memory cap is left out: it limits orders, it does not change the work."""
+        """16 hex digits that name the work; the memory cap, a limit on orders, is no part of it."""
         work = {key: value for key, value in self.to_dict().items() if key != "memory_cap"}
         return hashlib.sha256(json.dumps(work, sort_keys=True).encode()).hexdigest()[:16]
 
@@ -223,6 +213,11 @@ def _largest_microbatch(model: Model, rank: int) -> float:
     return max(total(model.activation_of(s, m) for s in stages) for m in range(model.microbatches))
 
 
+def _count(value: object, *, place: str) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise ProblemError(f"{place}: expected a whole number of at least 1, got {value!r}")
+
+
 def _placement(value: object, *, place: str) -> tuple[int | tuple[int, ...], ...]:
     if not isinstance(value, (list, tuple)) or not value:
         raise ProblemError(f"{place}: expected a list with the rank of each stage, got {value!r}")
@@ -230,14 +225,15 @@ def _placement(value: object, *, place: str) -> tuple[int | tuple[int, ...], ...
 
 
 def _stage_ranks(item: object, *, place: str) -> int | tuple[int, ...]:
-    ranks = item if isinstance(item, (list, tuple)) else [item]
-    if not ranks:
-        raise ProblemError(f"{place}: the stage has no rank")
-    for rank in ranks:
+    ranks: list[int] = []
+    for rank in item if isinstance(item, (list, tuple)) else [item]:
         if isinstance(rank, bool) or not isinstance(rank, int):
             raise ProblemError(f"{place}: expected a rank or a list of ranks, got {item!r}")
+        ranks.append(rank)
+    if not ranks:
+        raise ProblemError(f"{place}: the stage has no rank")
     if len(set(ranks)) != len(ranks):
-        raise ProblemError(f"{place}: a rank is named twice in {list(ranks)}")
+        raise ProblemError(f"{place}: a rank is named twice in {ranks}")
     return ranks[0] if len(ranks) == 1 else tuple(ranks)
 
 

@@ -7,7 +7,7 @@ at the head of its list; a send and its receive pass together; when no head can 
 
 from collections.abc import Sequence
 
-from schedules.lower import Compute, Instruction, Message, Recv, Send
+from schedules.lower import Compute, Instruction, Recv, Send
 from schedules.order import OrderError
 
 
@@ -66,10 +66,3 @@ def _reason(lists: Sequence[Sequence[Instruction]], heads: list[int], rank: int)
 
 def _at(lists: Sequence[Sequence[Instruction]], heads: list[int], rank: int) -> str:
     return f"rank {rank} at {_head(lists, heads, rank) or 'its end'}"
-
-
-def unmatched(lists: Sequence[Sequence[Instruction]]) -> list[Message]:
-    """Messages that are not both sent and received."""
-    sent = {i.message for row in lists for i in row if isinstance(i, Send)}
-    received = {i.message for row in lists for i in row if isinstance(i, Recv)}
-    return sorted(sent ^ received)

@@ -117,7 +117,7 @@ class _Run:
 
     def _may_take_memory(self, op: int) -> bool:
         taken, ranks = self.graph.acquire[op], self.graph.ranks_of(op)
-        if not taken or self.graph.problem.memory_cap is None:
+        if self.graph.problem.memory_cap is None or self.graph.chain_of[op] not in self.returning:
             return True
         if any(self.free[rank] < taken for rank in ranks):
             return False

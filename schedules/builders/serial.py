@@ -18,7 +18,7 @@ Row = list[Op]
 
 
 def serial_1f1b(problem: Problem) -> Order:
-    """All models in the problem's sequence, each in 1F1B order. Backwards are whole; the memory cap is not looked at."""
+    """The models in the problem's sequence, each in 1F1B order. Backwards are whole; memory_cap is not looked at."""
     return one_after_other(problem, rows_1f1b)
 
 

@@ -1,0 +1,7 @@
+"""`python -m schedules`."""
+
+import sys
+
+from schedules.cli import main
+
+sys.exit(main())

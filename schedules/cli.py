@@ -1,0 +1,155 @@
+"""The command line: solve, replay, bounds, draw.
+
+    python -m schedules solve   PROBLEM [--method M] [--memory-cap X] [--out ORDER.csv] [--json]
+    python -m schedules replay  PROBLEM ORDER [--json]
+    python -m schedules bounds  PROBLEM [--json]
+    python -m schedules draw    PROBLEM ORDER [--out FILE.{svg,png,json}]
+
+Exit codes: 0 done; 1 the order is invalid; 2 the problem or the command is. Errors are one line on stderr.
+"""
+
+import argparse
+import json
+import os
+import sys
+import time
+from pathlib import Path
+
+from schedules.bounds import lower_bound
+from schedules.check import check
+from schedules.draw.gantt import save_gantt
+from schedules.draw.text import text_grid
+from schedules.draw.trace import save_trace
+from schedules.order import Order, OrderError
+from schedules.order_file import load_order, save_order
+from schedules.problem import Problem, ProblemError
+from schedules.replay import Replay
+from schedules.solve import METHODS, meets, solve
+
+_DRAWERS = {".svg": save_gantt, ".png": save_gantt, ".json": save_trace}
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run one command; give the exit code."""
+    args = _parser().parse_args(argv)
+    try:
+        code = int(args.run(args))
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:  # the reader, as `head`, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except OrderError as error:
+        return _fail(error, code=1)
+    except (ProblemError, OSError) as error:
+        return _fail(error, code=2)
+
+
+def _fail(error: Exception, *, code: int) -> int:
+    text = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) else str(error)
+    print(f"error: {text}", file=sys.stderr)
+    return code
+
+
+def _solve(args: argparse.Namespace) -> int:
+    problem = _problem(args)
+    solution = solve(problem, method=args.method)
+    if args.out:
+        save_order(args.out, problem=problem, order=solution.order)
+    _print(args, facts(solution.replay, solution.lower_bound, method=solution.method, seconds=solution.seconds))
+    if not args.json:
+        print(text_grid(problem, solution.order), end="")
+    return 0
+
+
+def _replay(args: argparse.Namespace) -> int:
+    began = time.perf_counter()
+    problem, order = _problem_and_order(args)
+    result = check(problem, order)
+    _print(args, facts(result, lower_bound(problem), method="replay", seconds=time.perf_counter() - began))
+    return 0
+
+
+def _bounds(args: argparse.Namespace) -> int:
+    began = time.perf_counter()
+    bound = lower_bound(_problem(args))
+    _print(args, facts(None, bound, method="bounds", seconds=time.perf_counter() - began))
+    return 0
+
+
+def _draw(args: argparse.Namespace) -> int:
+    problem, order = _problem_and_order(args)
+    check(problem, order)
+    if args.out is None:
+        print(text_grid(problem, order), end="")
+    else:
+        _DRAWERS[args.out.suffix](args.out, problem=problem, order=order)
+    return 0
+
+
+def facts(result: Replay | None, bound: float, *, method: str, seconds: float) -> dict[str, object]:
+    """What --json prints. Without an order (bounds) what only an order has is null."""
+    return {
+        "makespan": result and result.makespan,
+        "lower_bound": bound,
+        "proved_optimal": result and meets(result.makespan, bound),
+        "bubble_ratio": result and result.bubble_ratio,
+        "max_peak_memory": result and result.max_peak_memory,
+        "peak_memory": result and list(result.peak_memory),
+        "method": method,
+        "seconds": round(seconds, 6),
+    }
+
+
+def _print(args: argparse.Namespace, values: dict[str, object]) -> None:
+    if args.json:
+        print(json.dumps(values))
+        return
+    for key, value in values.items():
+        if value is not None:
+            print(f"{key:<16} {value:.6g}" if isinstance(value, float) else f"{key:<16} {value}")
+
+
+def _problem(args: argparse.Namespace) -> Problem:
+    problem = Problem.load(args.problem)
+    cap = getattr(args, "memory_cap", None)
+    return problem if cap is None else problem.with_cap(cap)
+
+
+def _problem_and_order(args: argparse.Namespace) -> tuple[Problem, Order]:
+    problem = _problem(args)
+    return problem, load_order(args.order, problem=problem)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m schedules", description="Orders of fused pipeline work.")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    solving = _command(commands, "solve", _solve, "find an order")
+    solving.add_argument("--method", choices=METHODS, default="greedy")
+    solving.add_argument("--memory-cap", type=float, metavar="X", help="in place of the problem's own")
+    solving.add_argument("--out", type=Path, metavar="ORDER.csv")
+    replaying = _command(commands, "replay", _replay, "check an order and say what it amounts to")
+    replaying.add_argument("order", metavar="ORDER")
+    bounding = _command(commands, "bounds", _bounds, "the lower bound on any order's makespan")
+    for command in (solving, replaying, bounding):
+        command.add_argument("--json", action="store_true", help="print one JSON object")
+    drawing = _command(commands, "draw", _draw, "draw an order; as a text grid without --out")
+    drawing.add_argument("order", metavar="ORDER")
+    drawing.add_argument("--out", type=_drawing, metavar="FILE.{svg,png,json}")
+    return parser
+
+
+def _command(
+    commands: "argparse._SubParsersAction[argparse.ArgumentParser]", name: str, run: object, purpose: str
+) -> argparse.ArgumentParser:
+    command = commands.add_parser(name, help=purpose, description=purpose)
+    command.add_argument("problem", metavar="PROBLEM", help="problem YAML")
+    command.set_defaults(run=run)
+    return command
+
+
+def _drawing(text: str) -> Path:
+    path = Path(text)
+    if path.suffix not in _DRAWERS:
+        raise argparse.ArgumentTypeError(f"{text}: expected a name that ends in .svg, .png or .json")
+    return path

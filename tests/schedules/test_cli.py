@@ -1,0 +1,133 @@
+"""The command line: JSON keys, exit codes, one-line errors, files that come back."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from schedules.cli import main
+from tests.schedules.published import FOLDER
+
+EXP5 = str(FOLDER / "exp5.yaml")
+KEYS = [
+    "makespan",
+    "lower_bound",
+    "proved_optimal",
+    "bubble_ratio",
+    "max_peak_memory",
+    "peak_memory",
+    "method",
+    "seconds",
+]
+
+
+def run(capsys, *args):
+    code = main([str(a) for a in args])
+    out = capsys.readouterr()
+    return code, out.out, out.err
+
+
+@pytest.fixture
+def order(tmp_path, capsys):
+    path = tmp_path / "order.csv"
+    assert run(capsys, "solve", EXP5, "--method", "greedy", "--memory-cap", "15.6", "--out", path)[0] == 0
+    return path
+
+
+def test_solve_and_replay_print_the_same_facts(order, capsys):
+    code, out, err = run(capsys, "replay", EXP5, order, "--json")
+    facts = json.loads(out)
+    assert (code, err, list(facts)) == (0, "", KEYS)
+    again = json.loads(run(capsys, "solve", EXP5, "--method", "greedy", "--memory-cap", "15.6", "--json")[1])
+    same = ["makespan", "lower_bound", "proved_optimal", "bubble_ratio", "max_peak_memory", "peak_memory"]
+    assert [facts[k] for k in same] == [again[k] for k in same]
+    assert facts["max_peak_memory"] == 15.6
+
+
+def test_bounds_prints_the_bound_and_null_for_what_needs_an_order(capsys):
+    facts = json.loads(run(capsys, "bounds", EXP5, "--json")[1])
+    assert (list(facts), facts["lower_bound"], facts["makespan"]) == (KEYS, 225, None)
+
+
+def test_plain_output_is_readable(order, capsys):
+    assert "makespan         " in run(capsys, "replay", EXP5, order)[1]
+    assert run(capsys, "bounds", EXP5)[1].splitlines()[0].split() == ["lower_bound", "225"]
+    assert "rank 7  |" in run(capsys, "solve", EXP5, "--method", "greedy")[1]
+
+
+@pytest.mark.parametrize(("name", "magic"), [("o.svg", b"<?xml"), ("o.png", b"\x89PNG"), ("o.json", b'{"traceEvents"')])
+def test_draw_writes_the_format_of_the_name(order, tmp_path, capsys, name, magic):
+    assert run(capsys, "draw", EXP5, order, "--out", tmp_path / name) == (0, "", "")
+    assert (tmp_path / name).read_bytes().startswith(magic)
+
+
+def test_draw_without_a_file_prints_the_grid(order, capsys):
+    assert run(capsys, "draw", EXP5, order)[1].count("\nrank ") == 8
+
+
+def broken(tmp_path, **change):
+    data = yaml.safe_load(Path(EXP5).read_text()) | change
+    path = tmp_path / "broken.yaml"
+    path.write_text(yaml.safe_dump(data))
+    return path
+
+
+def test_bad_problems_exit_with_2_and_one_line(tmp_path, capsys):
+    for change, message in (
+        ({"ranks": 4}, "actor.placement[4]: rank 4 is outside 0..3"),
+        ({"comm": -1}, "comm: expected a finite number of at least 0, got -1"),
+        ({"color": "red"}, "problem: unknown key 'color'"),
+        ({"memory_cap": 1}, "memory_cap: 1 is below 1.95"),
+    ):
+        code, out, err = run(capsys, "bounds", broken(tmp_path, **change))
+        assert (code, out, err.count("\n")) == (2, "", 1)
+        assert f"broken.yaml: {message}" in err
+
+
+def test_bad_orders_exit_with_1_and_one_line(order, tmp_path, capsys):
+    text = order.read_text()
+    for name, broken_text, message in (
+        ("cut", text[: len(text) // 2], "the file was cut short"),
+        ("digest", text.replace("problem ", "problem 0"), "the order was made for problem 0"),
+        ("doubled", text.replace("actor:F1,", "actor:F0,", 1), "rank 0, position"),
+        ("early", text.replace("actor:F0", "@").replace("actor:B0", "actor:F0").replace("@", "actor:B0"), "wait"),
+        ("empty", "", "line 1: no order header"),
+    ):
+        path = tmp_path / f"{name}.csv"
+        path.write_text(broken_text)
+        code, out, err = run(capsys, "replay", EXP5, path)
+        assert (name, code, out, err.count("\n")) == (name, 1, "", 1)
+        assert message in err
+
+
+def test_cap_override_that_is_no_number_or_too_low(capsys):
+    assert run(capsys, "solve", EXP5, "--memory-cap", "nan")[0] == 2
+    assert run(capsys, "solve", EXP5, "--memory-cap", "1.9")[0] == 2
+
+
+def test_unwritable_out_is_one_line(order, capsys):
+    code, _, err = run(capsys, "solve", EXP5, "--out", "/nowhere/o.csv")
+    assert (code, err) == (2, "error: /nowhere/o.csv: No such file or directory\n")
+
+
+@pytest.mark.parametrize(
+    "args", [[], ["solve"], ["solve", EXP5, "--method", "magic"], ["draw", EXP5, "o", "--out", "x.gif"]]
+)
+def test_bad_command_lines_exit_with_2(args, capsys):
+    with pytest.raises(SystemExit) as caught:
+        main(args)
+    assert caught.value.code == 2
+
+
+def test_module_runs_and_a_closed_pipe_is_no_error():
+    command = f"{sys.executable} -m schedules solve {EXP5} --method greedy | head -c 10"
+    done = subprocess.run(["bash", "-o", "pipefail", "-c", command], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout[:8], done.stderr) == (0, "makespan", "")
+
+
+def test_package_runs_without_torch():
+    code = "import sys; sys.modules['torch'] = None; import schedules.cli"
+    assert subprocess.run([sys.executable, "-c", code], timeout=60).returncode == 0

@@ -1,0 +1,56 @@
+"""Order files: round trip; another problem's order and a cut file are refused in one line."""
+
+import pytest
+from hypothesis import strategies as st
+
+from schedules.builders import gpipe, serial_1f1b
+from schedules.check import check
+from schedules.order import OrderError
+from schedules.order_file import from_csv, load_order, save_order, to_csv
+from schedules.problem import Model, Problem
+from tests.schedules.strategies import for_all, problems
+
+PROBLEM = Problem(2, (Model("actor", [0, 1], 12, 1, 2), Model("critic", [1, 0], 12, 1, 2)))
+TEXT = to_csv(PROBLEM, serial_1f1b(PROBLEM))
+
+
+@for_all(problems())
+def test_csv_round_trip(problem):
+    order = gpipe(problem)
+    assert from_csv(problem, to_csv(problem, order)) == order
+
+
+def test_file_round_trip_and_the_same_bytes_each_time(tmp_path):
+    order = serial_1f1b(PROBLEM)
+    save_order(tmp_path / "o.csv", problem=PROBLEM, order=order)
+    assert (tmp_path / "o.csv").read_text() == TEXT
+    assert load_order(tmp_path / "o.csv", problem=PROBLEM) == order
+
+
+@for_all(st.integers(0, len(TEXT) - 2))
+def test_file_cut_anywhere_is_refused_in_one_line(length):
+    with pytest.raises(OrderError) as caught:
+        check(PROBLEM, from_csv(PROBLEM, TEXT[:length]))
+    assert "\n" not in str(caught.value)
+
+
+def test_order_of_another_problem_is_refused():
+    other = Problem(2, (Model("actor", [0, 1], 12, 1, 2), Model("critic", [1, 0], 12, 1, 2.5)))
+    with pytest.raises(OrderError, match=f"made for problem {PROBLEM.digest}, this problem is {other.digest}"):
+        from_csv(other, TEXT)
+
+
+def test_memory_cap_does_not_make_it_another_problem():
+    assert from_csv(PROBLEM.with_cap(100), TEXT) == serial_1f1b(PROBLEM)
+
+
+def test_rows_out_of_place_are_named():
+    with pytest.raises(OrderError, match="line 3: expected the row of rank 1, it begins with '7'"):
+        from_csv(PROBLEM, TEXT.replace("\n1,", "\n7,"))
+
+
+def test_missing_and_binary_files_are_named(tmp_path):
+    (tmp_path / "o.csv").write_bytes(b"\xff\xfe\x00")
+    for name, message in (("o.csv", "not a text file"), ("no.csv", "No such file")):
+        with pytest.raises(OrderError, match=f"{name}: {message}"):
+            load_order(tmp_path / name, problem=PROBLEM)
