@@ -1,0 +1,95 @@
+"""What PPO learns from: samples, and what each of their response tokens is worth.
+
+    rewards_t = score on the last token - kl_coef * KL_t  ->  GAE with the critic's values  ->  whitening
+
+All tensors are [B, R] over response tokens (R: data.max_response_length), the same on every rank, fp32 on the CPU.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from fusedrl.config.schema import AlgorithmConfig
+from fusedrl.rl.advantages import gae
+from fusedrl.rl.normalize import whiten
+from fusedrl.rl.shaping import place_scores, rewards_with_kl
+from fusedrl.rl.statistics import critic_metrics
+from fusedrl.trainers.samples import Samples
+
+
+@dataclass(frozen=True, eq=False)
+class Experience:
+    """ref_logp_BR is None where no KL to a reference is used."""
+
+    samples: Samples
+    score_B: Tensor
+    logp_BR: Tensor
+    ref_logp_BR: Tensor | None
+    values_BR: Tensor
+    rewards_BR: Tensor
+    advantages_BR: Tensor
+    returns_BR: Tensor
+    kl: float  # mean KL to the reference per sample's token, 0 without a reference
+
+    def fields(self) -> dict[str, Tensor]:
+        """What the losses of actor and critic read, one row a sample."""
+        found = {
+            "prompt_lengths": self.samples.prompt_lengths_B,
+            "mask": self.samples.mask_BR,
+            "old_logp": self.logp_BR,
+            "old_values": self.values_BR,
+            "advantages": self.advantages_BR,
+            "returns": self.returns_BR,
+        }
+        return found if self.ref_logp_BR is None else {**found, "ref_logp": self.ref_logp_BR}
+
+    def metrics(self) -> dict[str, float]:
+        """verl's critic/* statistics of the batch."""
+        mask_BR = self.samples.mask_BR
+        return critic_metrics(
+            self.score_B, self.rewards_BR, self.advantages_BR, self.returns_BR, mask_BR, values_BT=self.values_BR
+        )
+
+
+def make_experience(
+    samples: Samples, score_B: Tensor, inferred: Mapping[str, Tensor], *, algorithm: AlgorithmConfig, kl_coef: float
+) -> Experience:
+    """Rewards, advantages and returns of a step. `inferred`: "logp", "values" and, where a KL is used, "ref_logp".
+
+    Raises ValueError where a model gave a number that is not finite: it would spread into every weight.
+    """
+    mask_BR = samples.mask_BR
+    for name, found_BR in inferred.items():
+        if found_BR.shape == mask_BR.shape and not bool(torch.isfinite(found_BR[mask_BR]).all()):
+            raise ValueError(
+                f"{name} of this step's samples holds NaN or infinity: lower the learning rates (optim.lr)"
+            )
+    rewards_BR, kl = _rewards(score_B, inferred, mask_BR, algorithm=algorithm, coef=kl_coef)
+    values_BR = torch.where(mask_BR, inferred["values"], 0.0)
+    advantages_BR, returns_BR = gae(rewards_BR, values_BR, mask_BR, gamma=algorithm.gamma, lam=algorithm.lam)
+    if algorithm.whiten_advantages:
+        advantages_BR = whiten(advantages_BR, mask_BR)
+    return Experience(
+        samples=samples,
+        score_B=score_B,
+        logp_BR=inferred["logp"],
+        ref_logp_BR=inferred.get("ref_logp"),
+        values_BR=values_BR,
+        rewards_BR=rewards_BR,
+        advantages_BR=advantages_BR,
+        returns_BR=returns_BR,
+        kl=kl,
+    )
+
+
+def _rewards(
+    score_B: Tensor, inferred: Mapping[str, Tensor], mask_BR: Tensor, *, algorithm: AlgorithmConfig, coef: float
+) -> tuple[Tensor, float]:
+    if "ref_logp" not in inferred:
+        return place_scores(score_B, mask_BR), 0.0
+    coef = coef if algorithm.use_kl_in_reward else 0.0
+    kind = algorithm.kl_penalty
+    rewards_BR, kl_BR = rewards_with_kl(score_B, inferred["logp"], inferred["ref_logp"], mask_BR, coef=coef, kind=kind)
+    return rewards_BR, float(kl_BR.sum() / mask_BR.sum().clamp(min=1))

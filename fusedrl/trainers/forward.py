@@ -1,0 +1,124 @@
+"""Forward-only passes over the samples of a step: log-probabilities, entropy, values, reward-model scores.
+
+Models that share a layout run in one pass, interleaved like a training step; each gives a tensor per sample. Every rank
+ends up with the whole result: a rank fills in the rows that its last stage computed, zeros elsewhere, and one sum over
+the world puts them together (x + 0 is exact).
+
+Shapes: B samples, S tokens of a row, R response tokens, V vocabulary (this rank's part).
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from fusedrl.models.logprob import entropy, token_log_probs
+from fusedrl.pipeline.executor import Executor, Work
+from fusedrl.pipeline.microbatch import MicroBatch, cut_microbatches
+from fusedrl.rl.alignment import outputs_for_response
+from fusedrl.trainers.planning import Planner
+from fusedrl.trainers.roles import Role
+from fusedrl.trainers.samples import Samples
+
+Collect = Callable[[Tensor, MicroBatch], Tensor]
+"""(last stage's output, micro-batch) -> [b, K, W]: K named results a sample, W wide (R, or 1 for a score)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Inference:
+    """One model's part of a pass: its micro-batch size in samples and what to keep, K results named by `names`."""
+
+    role: Role
+    micro_batch: int
+    names: tuple[str, ...]
+    width: int
+    collect: Collect
+
+
+def log_probs(role: Role, *, temperature: float, width: int, with_entropy: bool) -> Collect:
+    """Log-probability of each response token, and the entropy of its distribution where asked for."""
+
+    def collect(logits_BSV: Tensor, microbatch: MicroBatch) -> Tensor:
+        logits_BSV, targets_BS = logits_BSV[:, :-1], microbatch.tokens_BT[:, 1:]
+        options = {"tp_group": role.groups.tp, "vocab_size": role.vocab_size, "temperature": temperature}
+        found = [token_log_probs(logits_BSV, targets_BS, **options)]
+        if with_entropy:
+            found.append(entropy(logits_BSV, **options))
+        prompts_B = microbatch["prompt_lengths"]
+        return torch.stack([outputs_for_response(x_BS, prompts_B, width=width) for x_BS in found], dim=1)
+
+    return collect
+
+
+def values(*, width: int) -> Collect:
+    """The critic's value before each response token."""
+
+    def collect(values_BS1: Tensor, microbatch: MicroBatch) -> Tensor:
+        values_BS = values_BS1.squeeze(-1).float()
+        return outputs_for_response(values_BS, microbatch["prompt_lengths"], width=width)[:, None]
+
+    return collect
+
+
+def last_scores() -> Collect:
+    """A reward model's score: its output at the row's last token, K = R = 1."""
+
+    def collect(scores_BS1: Tensor, microbatch: MicroBatch) -> Tensor:
+        last_B = microbatch["lengths"] - 1
+        return scores_BS1.squeeze(-1).float().gather(1, last_B[:, None])[:, None]
+
+    return collect
+
+
+def infer(
+    inferences: Mapping[str, Inference], samples: Samples, *, executor: Executor, planner: Planner
+) -> dict[str, Tensor]:
+    """Each named result as [B, W] in CPU memory, on every rank. A collective of all ranks."""
+    results: dict[str, Tensor] = {}
+    for names in _by_layout(inferences):
+        results |= _one_pass({name: inferences[name] for name in names}, samples, executor=executor, planner=planner)
+    return results
+
+
+def _by_layout(inferences: Mapping[str, Inference]) -> list[list[str]]:
+    """Model names grouped by layout, in order: only models that share ranks and stages fit into one pass."""
+    passes: dict[object, list[str]] = {}
+    for name, inference in inferences.items():
+        passes.setdefault(inference.role.layout, []).append(name)
+    return list(passes.values())
+
+
+def _one_pass(
+    inferences: Mapping[str, Inference], samples: Samples, *, executor: Executor, planner: Planner
+) -> dict[str, Tensor]:
+    rows = {name: each.role.share(samples.size) for name, each in inferences.items()}
+    work = {
+        name: Work(
+            _microbatches(samples, rows[name], size=each.micro_batch, device=each.role.device), collect=each.collect
+        )
+        for name, each in inferences.items()
+    }
+    program = planner.program({name: (each.role, work[name]) for name, each in inferences.items()})
+    outputs = executor.run(program, work).models
+    found: dict[str, Tensor] = {}
+    for name, each in inferences.items():
+        whole_BKW = _everywhere(outputs[name].outputs, rows[name], inference=each, size=samples.size)
+        found |= dict(zip(each.names, whole_BKW.unbind(dim=1), strict=True))
+    return found
+
+
+def _microbatches(samples: Samples, rows_N: Tensor, *, size: int, device: torch.device) -> list[MicroBatch]:
+    lengths_B = samples.lengths_B[rows_N]
+    fields = {"prompt_lengths": samples.prompt_lengths_B[rows_N].to(device), "lengths": lengths_B.to(device)}
+    return cut_microbatches(samples.tokens_BS[rows_N].to(device), lengths_B=lengths_B, rows=size, fields=fields)
+
+
+def _everywhere(outputs: Mapping[int, Tensor], rows_N: Tensor, *, inference: Inference, size: int) -> Tensor:
+    """[B, K, W] on all ranks from the micro-batches' results on last stages."""
+    whole_BKW = torch.zeros(size, len(inference.names), inference.width, device=inference.role.device)
+    if outputs and inference.role.tp_rank == 0:
+        whole_BKW[rows_N.to(whole_BKW.device)] = torch.cat([outputs[m] for m in sorted(outputs)]).float()
+    dist.all_reduce(whole_BKW)
+    return whole_BKW.cpu()

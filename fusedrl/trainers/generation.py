@@ -1,0 +1,59 @@
+"""Generation for the trainer: the actor's copy in the generation layout, and whole batches of completions.
+
+The copy lies on its own groups (tensor-parallel only, every other rank a replica); its weights come from the actor by
+the hand-over before each use. Every rank gets all completions, in sample-id order.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+
+import torch.distributed as dist
+
+from fusedrl.config.schema import RolloutConfig
+from fusedrl.models.build import build_model
+from fusedrl.parallel.groups import ProcessGroupCollection, build_groups
+from fusedrl.parallel.layout import Layout
+from fusedrl.rollout.handover import HandOverReport
+from fusedrl.rollout.megatron import MegatronEngine
+from fusedrl.rollout.requests import Completion, samples_of
+from fusedrl.rollout.sampling import SamplingParams
+from fusedrl.rollout.spread import generate_spread
+from fusedrl.trainers.roles import Role
+
+
+@dataclass(frozen=True, eq=False)
+class Generator:
+    """An engine on this rank and the replicas it shares a batch with."""
+
+    engine: MegatronEngine
+    groups: ProcessGroupCollection
+
+    def load(self, actor: Role) -> HandOverReport:
+        """Take over the actor's current weights. A collective of all ranks."""
+        return self.engine.load(actor.module)
+
+    def generate(
+        self, prompts: Sequence[Sequence[int]], *, n: int, params: SamplingParams, first_id: int = 0
+    ) -> list[Completion]:
+        """`n` completions of each prompt, neighbours in the result. A collective of all ranks.
+
+        first_id: number of the first sample; with the step it names the random numbers that the samples draw.
+        """
+        numbered = {first_id // n + index: tuple(prompt) for index, prompt in enumerate(prompts)}
+        requests = samples_of(numbered, n=n, params=params)
+        return generate_spread(self.engine, requests, dp_group=self.groups.dp)
+
+
+def build_generator(actor: Role, config: RolloutConfig, *, max_length: int, timeout_s: float) -> Generator:
+    """The actor's generating copy. A collective of all ranks. max_length: longest prompt and response together."""
+    tp = config.tensor_model_parallel_size
+    key = "actor_rollout_ref.rollout"
+    layout = Layout.for_world(dist.get_world_size(), tp=tp, key=key)
+    groups = build_groups(layout, timeout=timedelta(seconds=timeout_s), key=key)
+    module = build_model(
+        actor.architecture, groups, dtype=actor.spec.dtype, padded_vocab=actor.module.padded_vocab, key=key
+    )
+    module.eval()
+    engine = MegatronEngine(module, max_length=max_length, max_rows=config.max_running_requests)
+    return Generator(engine, groups)

@@ -1,0 +1,148 @@
+"""The models of a job on this rank: actor, critic, reference, reward, and the actor's copy that generates.
+
+    actor    trained, stage 0 on pipeline column 0          reference, reward   frozen, forward only
+    critic   trained, pipeline reversed: stage 0 on the last column
+
+Each has a layout, process groups and a Megatron configuration object of its own, and starts from a Hugging Face folder.
+Every rank calls these functions in the same sequence: they make process groups.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Literal
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+
+from fusedrl.config.schema import MegatronConfig, OptimConfig
+from fusedrl.models.architecture import Architecture
+from fusedrl.models.build import build_model
+from fusedrl.models.hf_import import load_hf
+from fusedrl.models.training import OptimizerSettings, TrainableModel
+from fusedrl.parallel.groups import ProcessGroupCollection, build_groups
+from fusedrl.parallel.layout import Layout
+from fusedrl.pipeline.costs import CountedCost
+from fusedrl.pipeline.executor import Executor
+from fusedrl.pipeline.megatron_stage import megatron_model
+from fusedrl.pipeline.stage import PipelineModel
+from fusedrl.rl.batching import require_multiple
+
+Head = Literal["lm", "value"]
+
+
+@dataclass(frozen=True)
+class RoleSpec:
+    """What a role is made of. `key`: where its layout stands in the configuration, named in errors."""
+
+    name: str
+    key: str
+    folder: str
+    layout: Layout
+    dtype: torch.dtype
+    head: Head = "lm"
+    reverse: bool = False
+
+    @staticmethod
+    def of(
+        name: str, megatron: MegatronConfig, *, key: str, folder: str, head: Head = "lm", reverse: bool = False
+    ) -> "RoleSpec":
+        """From the configuration of a layout; the data-parallel size is what is left of the world."""
+        tp, pp = megatron.tensor_model_parallel_size, megatron.pipeline_model_parallel_size
+        layout = Layout.for_world(dist.get_world_size(), tp=tp, pp=pp, key=key)
+        return RoleSpec(name, key, folder, layout, getattr(torch, megatron.dtype), head, reverse)
+
+
+@dataclass(frozen=True, eq=False)
+class Role:
+    """A model of the job on this rank: its stage, its groups, and how the pipeline sees it."""
+
+    spec: RoleSpec
+    architecture: Architecture
+    groups: ProcessGroupCollection
+    module: nn.Module
+    pipeline: PipelineModel
+
+    @property
+    def name(self) -> str:
+        return self.spec.name
+
+    @property
+    def layout(self) -> Layout:
+        return self.spec.layout
+
+    @property
+    def vocab_size(self) -> int:
+        """The real vocabulary; logits are padded beyond it."""
+        return self.architecture.vocab_size
+
+    @property
+    def device(self) -> torch.device:
+        return self.pipeline.device
+
+    @property
+    def tp_rank(self) -> int:
+        return self.groups.tp.rank()
+
+    @property
+    def cost(self) -> CountedCost:
+        """Counted operations and bytes of its stages."""
+        stages = self.layout.pp
+        each = self.architecture.num_layers // stages
+        size = torch.empty((), dtype=self.spec.dtype).element_size()
+        head = self.spec.head
+        return CountedCost(self.architecture, [each] * stages, head=head, tp=self.layout.tp, bytes_each=size)
+
+    def share(self, size: int) -> Tensor:
+        """Rows of `size` that this rank's replica works on, a contiguous part; all of a replica's ranks get the same."""
+        replicas = self.layout.dp
+        require_multiple(size, of=replicas, key="samples", of_key=f"the data-parallel size of {self.name}")
+        each, first = size // replicas, self.groups.dp.rank() * (size // replicas)
+        return torch.arange(first, first + each)
+
+
+@dataclass(frozen=True, eq=False)
+class TrainedRole(Role):
+    """A role with an optimizer."""
+
+    trained: TrainableModel
+
+
+def build_role(spec: RoleSpec, *, seed: int, timeout_s: float) -> Role:
+    """A frozen role, its weights read from its folder. A collective of all ranks."""
+    architecture = Architecture.from_folder(spec.folder)
+    groups = build_groups(
+        spec.layout, reverse_pipeline=spec.reverse, timeout=timedelta(seconds=timeout_s), key=spec.key
+    )
+    module = build_model(architecture, groups, head=spec.head, dtype=spec.dtype, seed=seed, key=spec.key)
+    load_hf(module, spec.folder)
+    module.eval()
+    pipeline = megatron_model(spec.name, module, layout=spec.layout, rank=dist.get_rank(), reverse=spec.reverse)
+    return Role(spec, architecture, groups, module, pipeline)
+
+
+def build_trained_role(
+    spec: RoleSpec, optim: OptimConfig, *, distributed_optimizer: bool, steps: int, seed: int, timeout_s: float
+) -> TrainedRole:
+    """A role that learns; `steps`: optimizer steps of the run, over which the learning rate decays."""
+    role = build_role(spec, seed=seed, timeout_s=timeout_s)
+    settings = OptimizerSettings(
+        lr=optim.lr,
+        min_lr=optim.min_lr,
+        weight_decay=optim.weight_decay,
+        clip_grad=optim.clip_grad,
+        lr_decay_style=optim.lr_decay_style,
+        lr_warmup_steps=optim.lr_warmup_steps,
+        total_steps=optim.lr_decay_steps or steps,
+        betas=(optim.betas[0], optim.betas[1]),
+        eps=optim.eps,
+        use_distributed_optimizer=distributed_optimizer,
+    )
+    trained = TrainableModel(role.module, groups=role.groups, settings=settings, name=spec.name)
+    return TrainedRole(role.spec, role.architecture, role.groups, role.module, role.pipeline, trained)
+
+
+def make_executor(roles: Iterable[Role], *, timeout_s: float) -> Executor:
+    """The executor that runs passes over these roles. A collective of all ranks."""
+    return Executor([role.pipeline for role in roles], timeout=timeout_s)

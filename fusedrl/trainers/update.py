@@ -1,0 +1,91 @@
+"""PPO's update: each mini-batch is one fused pass of actor and critic, then a step of each optimizer.
+
+    for epoch:  for mini-batch:  schedule -> F and B of both models, interleaved -> optimizer steps
+
+Shapes: B samples of the step, N rows of a mini-batch, R response tokens.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from fusedrl.pipeline.executor import Executor, Work
+from fusedrl.pipeline.microbatch import MicroBatch, cut_microbatches
+from fusedrl.pipeline.program import Program
+from fusedrl.pipeline.results import PassReport, gather_report
+from fusedrl.pipeline.stage import LossFunction
+from fusedrl.pipeline.training import train_pass
+from fusedrl.rl import batching
+from fusedrl.trainers.experience import Experience
+from fusedrl.trainers.planning import Planner
+from fusedrl.trainers.roles import TrainedRole
+
+
+class LossMaker(Protocol):
+    """Makes a model's loss from the mini-batch's mask."""
+
+    def __call__(self, mask_NR: Tensor) -> LossFunction: ...
+
+
+@dataclass(frozen=True, eq=False)
+class Learner:
+    """A model in the update: its micro-batch size in samples and its loss."""
+
+    role: TrainedRole
+    micro_batch: int
+    loss: LossMaker
+
+
+@dataclass(frozen=True, eq=False)
+class Update:
+    """What one mini-batch gave, the same on every rank: the program that ran, its report, and all metrics."""
+
+    program: Program
+    report: PassReport
+    metrics: dict[str, float]
+
+
+def mini_batches(experience: Experience, *, size: int, epochs: int, shuffle: bool, seed: int) -> Iterator[Tensor]:
+    """Row indices of each optimizer step, epoch after epoch; the same on every rank."""
+    total = experience.samples.size
+    batching.require_multiple(total, of=size, key="data.train_batch_size x rollout.n", of_key="ppo_mini_batch_size")
+    for epoch in range(epochs):
+        order_B = batching.shuffled(total, seed=seed, epoch=epoch) if shuffle else torch.arange(total)
+        yield from order_B.split(size)
+
+
+def update(
+    learners: Mapping[str, Learner], experience: Experience, rows_N: Tensor, *, executor: Executor, planner: Planner
+) -> Update:
+    """Train every learner on the rows of one mini-batch, in one pass. A collective of all ranks."""
+    work = {name: _work(learner, experience, rows_N) for name, learner in learners.items()}
+    program = planner.program({name: (learners[name].role, each) for name, each in work.items()})
+    models = {name: learner.role.trained for name, learner in learners.items()}
+    result = train_pass(executor, program, work, models=models)
+    report = gather_report(executor, program, result)
+    metrics = {name: value for found in report.metrics.values() for name, value in found.items()}
+    for name, model in models.items():
+        info = model.step()
+        metrics |= {
+            f"{name}/grad_norm": info.grad_norm,
+            f"{name}/lr": info.lr,
+            f"{name}/skipped": float(not info.success),
+        }
+    return Update(program, report, metrics)
+
+
+def _work(learner: Learner, experience: Experience, rows_N: Tensor) -> Work:
+    share_N = rows_N[learner.role.share(len(rows_N))]
+    mask_NR = experience.samples.mask_BR[rows_N]
+    return Work(_microbatches(learner, experience, share_N), loss=learner.loss(mask_NR))
+
+
+def _microbatches(learner: Learner, experience: Experience, share_N: Tensor) -> list[MicroBatch]:
+    device = learner.role.device
+    fields = {name: field[share_N].to(device) for name, field in experience.fields().items()}
+    samples = experience.samples
+    tokens = samples.tokens_BS[share_N].to(device)
+    return cut_microbatches(tokens, lengths_B=samples.lengths_B[share_N], rows=learner.micro_batch, fields=fields)

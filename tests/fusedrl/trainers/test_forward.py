@@ -1,0 +1,41 @@
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import AutoModelForCausalLM
+
+from tests.distributed import trainer_jobs as jobs
+from tests.distributed.pool import RankPool
+
+
+def reference_logp_and_entropy(folder: str) -> tuple[torch.Tensor, torch.Tensor]:
+    """By Hugging Face, one sample at a time, no padding."""
+    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float64)
+    samples = jobs.random_samples(8)
+    logp_BR, entropy_BR = torch.zeros(8, jobs.WIDTH), torch.zeros(8, jobs.WIDTH)
+    for b in range(8):
+        prompt, response = int(samples.prompt_lengths_B[b]), int(samples.response_lengths_B[b])
+        tokens_S = samples.tokens_BS[b, : prompt + response]
+        with torch.no_grad():
+            logits_SV = model(tokens_S[None]).logits[0] / 0.7
+        logp_RV = logits_SV.log_softmax(-1)[prompt - 1 : -1]
+        logp_BR[b, :response] = logp_RV.gather(1, tokens_S[prompt:, None])[:, 0]
+        entropy_BR[b, :response] = -(logp_RV.exp() * logp_RV).sum(-1)
+    return logp_BR, entropy_BR
+
+
+@pytest.mark.parametrize(("world", "tp", "pp", "ref_pp"), [(2, 1, 2, 1), (4, 1, 2, 2), (4, 2, 2, 4)])
+def test_log_probs_of_every_layout_equal_hugging_face(
+    ranks: RankPool, tmp_path: Path, world: int, tp: int, pp: int, ref_pp: int
+) -> None:
+    folder = jobs.folder_of(tmp_path)
+    results = ranks.run(
+        "tests.distributed.trainer_jobs:infer_all", world=world, folder=folder, tp=tp, pp=pp, ref_pp=ref_pp
+    )
+    logp_BR, entropy_BR = reference_logp_and_entropy(folder)
+    assert all(result == results[0] for result in results[1:])
+    found = {name: torch.tensor(value) for name, value in results[0].items()}
+    torch.testing.assert_close(found["logp"], logp_BR, atol=1e-5, rtol=0)
+    torch.testing.assert_close(found["ref_logp"], logp_BR, atol=1e-5, rtol=0)
+    torch.testing.assert_close(found["entropy"], entropy_BR, atol=1e-5, rtol=0)
+    assert torch.equal(found["values"], torch.zeros(8, jobs.WIDTH))  # a fresh value head is zero
