@@ -1,0 +1,56 @@
+"""What the ranks do in the tests of fusedrl.parallel."""
+
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from fusedrl.parallel import comm
+from fusedrl.parallel.groups import build_groups
+from fusedrl.parallel.layout import Layout
+from fusedrl.parallel.pipeline_view import plain, stage_ranks
+
+
+def members_of_groups(layout: tuple[int, int, int], *, reverse: bool) -> dict[str, Any]:
+    """Global ranks of each of this rank's groups, its stage, and the ranks of all stages."""
+    groups = build_groups(Layout(*layout), reverse_pipeline=reverse)
+    found = {
+        name: dist.get_process_group_ranks(group)
+        for name in ("tp", "dp", "mp", "embd", "cp", "intra_dist_opt")
+        if (group := getattr(groups, name)) is not None
+    }
+    return found | {"stage": groups.pp.rank(), "stages": stage_ranks(groups.pp)}
+
+
+def sum_over(layout: tuple[int, int, int], *, member: str, reverse: bool) -> int:
+    """Sum of ranks over one of the groups: communicators work, reversed views included."""
+    groups = build_groups(Layout(*layout), reverse_pipeline=reverse)
+    value = torch.tensor([dist.get_rank()])
+    dist.all_reduce(value, group=plain(getattr(groups, member)))
+    return int(value)
+
+
+def two_collections_share_no_communicator() -> bool:
+    layout = Layout(pp=dist.get_world_size())
+    first, second = build_groups(layout), build_groups(layout, reverse_pipeline=True)
+    return plain(first.pp) is not plain(second.pp)
+
+
+def wrong_world(layout: tuple[int, int, int]) -> str:
+    try:
+        build_groups(Layout(*layout), key="actor")
+    except ValueError as error:
+        return str(error)
+    return ""
+
+
+def gather_bytes(payloads: list[bytes]) -> list[bytes]:
+    return comm.all_gather_bytes(payloads[dist.get_rank()])
+
+
+def broadcast_from(src: int, *, payload: bytes) -> bytes:
+    return comm.broadcast_bytes(payload if dist.get_rank() == src else None, src=src)
+
+
+def gather_objects() -> list[Any]:
+    return comm.all_gather_object({"rank": dist.get_rank(), "list": [1.5, None, "x"], 7: b"\0"})
