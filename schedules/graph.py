@@ -88,16 +88,16 @@ def build_graph(problem: Problem, *, split: Split = ()) -> Graph:
     graph = Graph(problem, chains, [], [], [], [], [], [])
     for number, chain in enumerate(chains):
         model = problem.model(chain.model)
+        links = _links(problem, model, chain, first)
         for m in _microbatches(model, chain.kind, chain.stage, split):
-            graph.ops.append(Op(chain.model, chain.kind, m, chain.stage))
-            graph.duration.append(
-                model.duration(chain.kind, chain.stage, m, split=(chain.model, chain.stage, m) in split)
-            )
-            graph.chain_of.append(number)
-            graph.before.append(tuple(_links(problem, model, chain, m, first)))
+            parted = (chain.model, chain.stage, m) in split
             held = model.activation_of(chain.stage, m)
+            graph.ops.append(Op(chain.model, chain.kind, m, chain.stage))
+            graph.duration.append(model.duration(chain.kind, chain.stage, m, split=parted))
+            graph.chain_of.append(number)
+            graph.before.append(tuple((start + m, lag) for start, lag in links))
             graph.acquire.append(held if chain.kind == "F" else 0.0)
-            graph.release.append(held if _frees(model, chain, m, split) else 0.0)
+            graph.release.append(held if chain.kind == _last_kind(model, parted=parted) else 0.0)
     return graph
 
 
@@ -121,15 +121,15 @@ def _microbatches(model: Model, kind: Kind, stage: int, split: frozenset[tuple[s
     return [m for m in range(model.microbatches) if (model.name, stage, m) in split]
 
 
-def _links(problem: Problem, model: Model, chain: Chain, m: int, first: dict[tuple[str, Kind, int], int]) -> list[Link]:
-    """What an op waits for: its message from the neighbouring stage, and its own stage's earlier op."""
+def _links(problem: Problem, model: Model, chain: Chain, first: dict[tuple[str, Kind, int], int]) -> list[Link]:
+    """The chains whose op of the same micro-batch an op waits for, by the first op of each, and the lag."""
     name, s = model.name, chain.stage
     if chain.kind == "F":
-        return [(first[name, "F", s - 1] + m, lag(problem, model, s - 1, s))] if s > 0 else []
+        return [(first[name, "F", s - 1], lag(problem, model, s - 1, s))] if s > 0 else []
     if chain.kind == "W":
-        return [(first[name, "B", s] + m, 0.0)]
-    own = [(first[name, "F", s] + m, 0.0)]
-    return own if s == model.stages - 1 else [*own, (first[name, "B", s + 1] + m, lag(problem, model, s + 1, s))]
+        return [(first[name, "B", s], 0.0)]
+    own = [(first[name, "F", s], 0.0)]
+    return own if s == model.stages - 1 else [*own, (first[name, "B", s + 1], lag(problem, model, s + 1, s))]
 
 
 def lag(problem: Problem, model: Model, source: int, target: int) -> float:
@@ -137,8 +137,8 @@ def lag(problem: Problem, model: Model, source: int, target: int) -> float:
     return 0.0 if set(model.ranks_of(target)) <= set(model.ranks_of(source)) else problem.comm
 
 
-def _frees(model: Model, chain: Chain, m: int, split: frozenset[tuple[str, int, int]]) -> bool:
+def _last_kind(model: Model, *, parted: bool) -> Kind:
+    """The kind that ends a micro-batch's stay in memory."""
     if not model.trains:
-        return True
-    last: Kind = "W" if (model.name, chain.stage, m) in split else "B"
-    return chain.kind == last
+        return "F"
+    return "W" if parted else "B"

@@ -45,6 +45,13 @@ def replay(problem: Problem, order: Order) -> Replay:
     )
 
 
+def measure(graph: Graph, rows: list[list[int]]) -> tuple[float, float]:
+    """Makespan and largest peak memory of rows of op numbers that are known to be complete."""
+    start, _ = walk(graph, rows)
+    makespan = max(t + d for t, d in zip(start, graph.duration, strict=True))
+    return makespan, max(peak_memory(graph, row) for row in rows)
+
+
 def bubble_ratio(problem: Problem, makespan: float) -> float:
     """The share of rank time without work."""
     return 1.0 - sum(work_of(problem)) / (problem.ranks * makespan) if makespan > 0 else 0.0

@@ -53,9 +53,11 @@ class Banker:
             return True  # forward-only: it gives its memory back whatever the others do
         item = (self.model_of[chain], op - self.graph.chains[chain].first)
         ranks, taken = self.graph.ranks_of(op), self.graph.acquire[op]
-        sequence = [i for i in self.sequence if not self._finished(i)]
-        if item not in sequence:
-            sequence.append(item)
+        sequence = self.sequence
+        while sequence and self._finished(sequence[0]):
+            sequence.pop(0)
+        if chain == self.models[item[0]][0].forward:  # the first stage: a micro-batch not in flight before
+            sequence = [*sequence, item]
         self.started[chain] += 1
         if not all(self._holds(sequence, rank, self.free[rank] - taken) for rank in ranks):
             sequence = self._search(
