@@ -9,4 +9,6 @@
     handover.py   weights from the training to the generation layout, in place
     reshard.py    the plan of a hand-over: a pure function of both layouts
     spread.py     a batch over the generation replicas, everybody's samples for everybody
+
+docs/rollout.md says how they work together and where the time goes.
 """

@@ -48,7 +48,7 @@ class KeyValueCache:
     def reserve(self, length: int) -> None:
         """Make room for `length` positions in every row."""
         if length > self.shape.max_length:
-            raise ValueError(f"a row of {length} tokens exceeds rollout.max_length={self.shape.max_length}")
+            raise ValueError(f"a row of {length} tokens exceeds the engine's max_length={self.shape.max_length}")
         if length <= self.capacity:
             return
         capacity = self.capacity or _FIRST_CAPACITY

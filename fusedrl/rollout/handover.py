@@ -130,7 +130,8 @@ def describe(model: nn.Module | None) -> list[Shard]:
 
 
 def _shard(name: str, parameter: nn.Parameter, *, model: Any, tp: Any) -> Shard:
-    sharded = bool(getattr(parameter, "tensor_model_parallel", False)) and tp.size() > 1
+    # the mark is there with tp 1 too: both layouts must name the same dimension
+    sharded = bool(getattr(parameter, "tensor_model_parallel", False))
     dim = int(parameter.partition_dim) if sharded else 0
     blocks = 2 if sharded and model.config.gated_linear_unit and ".linear_fc1." in name else 1
     return Shard(
@@ -138,7 +139,12 @@ def _shard(name: str, parameter: nn.Parameter, *, model: Any, tp: Any) -> Shard:
         local_name=name,
         shape=tuple(parameter.shape),
         dim=dim,
-        spans=_spans(parameter.shape[dim], blocks=blocks, tp_size=tp.size() if sharded else 1, tp_rank=tp.rank()),
+        spans=_spans(
+            parameter.shape[dim],
+            blocks=blocks,
+            tp_size=tp.size() if sharded else 1,
+            tp_rank=tp.rank() if sharded else 0,
+        ),
         dtype=str(parameter.dtype).removeprefix("torch."),
     )
 
@@ -146,9 +152,8 @@ def _shard(name: str, parameter: nn.Parameter, *, model: Any, tp: Any) -> Shard:
 def _spans(length: int, *, blocks: int, tp_size: int, tp_rank: int) -> tuple[Span, ...]:
     """A gated fc1 is `blocks` = 2 stacked matrices, each cut by itself: a part of the gate, then a part of the up."""
     part = length // blocks
-    rank = tp_rank if tp_size > 1 else 0
     return tuple(
-        Span(start=part * (block * tp_size + rank), offset=part * block, length=part) for block in range(blocks)
+        Span(start=part * (block * tp_size + tp_rank), offset=part * block, length=part) for block in range(blocks)
     )
 
 

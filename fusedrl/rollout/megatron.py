@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from time import perf_counter
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -39,23 +40,22 @@ class EngineStats:
 
 
 class MegatronEngine:
-    """Generates with `model`, a GPTModel whose pipeline size is 1 on this rank.
+    """Generates with `model`, a GPTModel of `fusedrl.models.build_model` whose pipeline size is 1.
 
-    `vocab_size` is the real vocabulary (the model's is padded), `max_length` bounds prompt plus response, `max_rows`
-    the samples generated at once, `prefill_tokens` the padded tokens of one prefill.
+    `max_length` bounds prompt plus response, `max_rows` the samples generated at once, `prefill_tokens` the padded
+    tokens of one prefill.
     """
 
-    def __init__(
-        self, model: nn.Module, *, vocab_size: int, max_length: int, max_rows: int = 256, prefill_tokens: int = 8192
-    ) -> None:
+    def __init__(self, model: Any, *, max_length: int, max_rows: int = 256, prefill_tokens: int = 8192) -> None:
         self.model = model
-        self.vocab_size, self.max_length, self.max_rows = vocab_size, max_length, max_rows
+        self.vocab_size: int = model.arch.vocab_size  # the model's own is padded
+        self.max_length, self.max_rows = max_length, max_rows
         self.stats = EngineStats()
         self._prefill_tokens = prefill_tokens
         with torch.inference_mode():
             self._decoder = CachedDecoder(model, max_length=max_length)
             device = self._decoder.device
-            self._rows = Rows(slots=max_rows, max_length=max_length, vocab_size=vocab_size, device=device)
+            self._rows = Rows(slots=max_rows, max_length=max_length, vocab_size=self.vocab_size, device=device)
         self._cache = KeyValueCache(self._cache_shape())
         self._waiting: deque[Request] = deque()
         self._done: list[Completion] = []

@@ -145,8 +145,8 @@ def _check_shapes(shard: Shard, source: Shard, *, target: int, rank: int) -> Non
     def others(s: Shard) -> tuple[int, ...]:
         return s.shape[: shard.dim] + s.shape[shard.dim + 1 :]
 
-    if len(shard.shape) != len(source.shape) or others(shard) != others(source):
+    if shard.dim != source.dim or len(shard.shape) != len(source.shape) or others(shard) != others(source):
         raise ValueError(
             f"hand-over: {shard.name} has shape {shard.shape} on rank {target} and {source.shape} on rank {rank}; "
-            f"they may differ along dimension {shard.dim} only"
+            f"they may differ along one sharded dimension only (here {shard.dim}, there {source.dim})"
         )

@@ -37,7 +37,7 @@ class SamplingParams:
         if self.top_k != -1 and self.top_k < 1:
             raise ValueError(f"rollout.top_k={self.top_k}: must be >= 1, or -1 to turn it off")
         if self.max_tokens < 0:
-            raise ValueError(f"rollout.max_tokens={self.max_tokens}: must be >= 0")
+            raise ValueError(f"max_tokens={self.max_tokens}: must be >= 0")
 
     def at_step(self, step: int) -> "SamplingParams":
         """The same parameters at another training step."""

@@ -1,5 +1,7 @@
 """A plan, carried out on plain arrays, rebuilds every target shard from the source shards."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -121,6 +123,8 @@ def test_models_of_different_size_are_refused():
     wide = Shard("qkv", "qkv", (24, 4), 0, (Span(0, 0, 24),), "float32")
     with pytest.raises(ValueError, match=r"qkv has shape \(24, 4\) on rank 0 and \(24, 3\)"):
         plan([[shard_of("qkv", tp=1, rank=0)]], [[wide]])
+    with pytest.raises(ValueError, match=r"one sharded dimension only \(here 1, there 0\)"):
+        plan([[replace(shard_of("proj", tp=1, rank=0), dim=0)]], [[shard_of("proj", tp=1, rank=0)]])
 
 
 def test_pieces_travel_in_the_targets_dtype():

@@ -35,3 +35,25 @@ def test_prefill_work_is_balanced_where_counts_are_equal():
     requests = samples_of([(i,) * n for i, n in enumerate(lengths)], n=1, params=SamplingParams(max_tokens=1))
     totals = [sum(len(r.prompt) for r in share) for share in assign(requests, replicas=4)]
     assert totals == pytest.approx([101] * 4)
+
+
+@pytest.mark.parametrize("tp", [1, 2])
+def test_every_rank_gets_every_sample(ranks, checkpoint, tp):
+    params = SamplingParams(max_tokens=5, seed=1)
+    requests = samples_of([(1, 2), (3,), (4, 5, 6)], n=3, params=params)
+    jobs = "tests.distributed.rollout_jobs:"
+    ((alone, _),) = ranks.run(jobs + "generate", world=1, folder=checkpoint("llama"), requests=requests)
+    for completions in ranks.run(jobs + "spread", world=4, folder=checkpoint("llama"), requests=requests, tp=tp):
+        assert [(c.sample_id, c.prompt, c.tokens) for c in completions] == [
+            (c.sample_id, c.prompt, c.tokens) for c in alone
+        ]
+        for ours, theirs in zip(completions, alone, strict=True):
+            assert ours.logprobs == pytest.approx(theirs.logprobs, abs=1e-5)
+
+
+def test_more_replicas_than_samples(ranks, checkpoint):
+    requests = samples_of([(1, 2)], n=2, params=SamplingParams(max_tokens=3))
+    for completions in ranks.run(
+        "tests.distributed.rollout_jobs:spread", world=4, folder=checkpoint("llama"), requests=requests, tp=1
+    ):
+        assert [c.sample_id for c in completions] == [0, 1]

@@ -1,0 +1,177 @@
+"""Jobs of the rollout tests: generation on tensor-parallel ranks, hand-over between layouts, requests over replicas."""
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import nn
+
+from fusedrl.models.architecture import Architecture
+from fusedrl.models.build import build_model
+from fusedrl.models.hf_import import load_hf
+from fusedrl.models.logprob import token_log_probs
+from fusedrl.parallel.groups import build_groups
+from fusedrl.parallel.layout import Layout
+from fusedrl.rollout.handover import HandOver, hand_over
+from fusedrl.rollout.megatron import MegatronEngine
+from fusedrl.rollout.requests import Completion, Request
+from fusedrl.rollout.sampling import SamplingParams
+from fusedrl.rollout.spread import generate_spread
+
+MAX_LENGTH = 96
+
+
+def model_of(
+    folder: str, *, layout: Layout, loaded: bool = True, seed: int = 0, reverse: bool = False, head: Any = "lm"
+) -> Any:
+    """A model of a checkpoint folder in some layout, with its weights or random ones."""
+    groups = build_groups(layout, reverse_pipeline=reverse)
+    model = build_model(Architecture.from_folder(folder), groups, head=head, seed=seed)
+    if loaded:
+        load_hf(model, folder)
+    return model
+
+
+def engine_of(
+    folder: str, *, tp: int = 1, max_rows: int = 16, max_length: int = MAX_LENGTH, **model: Any
+) -> MegatronEngine:
+    layout = Layout(tp=tp, dp=dist.get_world_size() // tp)
+    built = model_of(folder, layout=layout, **model)
+    return MegatronEngine(built, max_rows=max_rows, max_length=max_length, prefill_tokens=40)
+
+
+def generate(folder: str, requests: Sequence[Request], **engine: Any) -> tuple[list[Completion], dict[str, float]]:
+    """Completions and the engine's stats."""
+    made = engine_of(folder, **engine)
+    return made.generate(requests), asdict(made.stats)
+
+
+def generate_interrupted(folder: str, requests: Sequence[Request], *, seed: int) -> list[Completion]:
+    """Two engines; at random steps random samples move from one to the other, half generated or still waiting."""
+    engines = [engine_of(folder, max_rows=rows) for rows in (3, 5)]
+    chance = random.Random(seed)
+    homes = {request.sample_id: chance.randrange(2) for request in requests}
+    for request in requests:
+        engines[homes[request.sample_id]].add([request])
+    completions: list[Completion] = []
+    while any(engine.unfinished for engine in engines):
+        for engine in engines:
+            done = engine.step()
+            completions += done
+            for completion in done:
+                del homes[completion.sample_id]
+        for sample_id, home in list(homes.items()):
+            if chance.random() < 0.2:
+                engines[1 - home].add(engines[home].extract([sample_id]))
+                homes[sample_id] = 1 - home
+    return sorted(completions, key=lambda c: c.sample_id)
+
+
+def trainer_logprobs(
+    folder: str, completions: Sequence[Completion], *, tp: int, temperature: float
+) -> list[list[float]]:
+    """Log-probs of the completions' tokens from Megatron's own forward and the trainer's function."""
+    model = model_of(folder, layout=Layout(tp=tp, dp=dist.get_world_size() // tp)).eval()
+    vocab_size = Architecture.from_folder(folder).vocab_size
+    found = []
+    for completion in completions:
+        tokens = torch.tensor([[*completion.prompt, *completion.tokens]])
+        with torch.no_grad():
+            logits_BTV = model(tokens[:, :-1], torch.arange(tokens.shape[1] - 1)[None], None)
+        logp_BT = token_log_probs(
+            logits_BTV, tokens[:, 1:], tp_group=model.pg_collection.tp, vocab_size=vocab_size, temperature=temperature
+        )
+        found.append(logp_BT[0, len(completion.prompt) - 1 :].tolist())
+    return found
+
+
+def hand_over_and_generate(
+    folder: str, requests: Sequence[Request], *, source: dict[str, Any], tp: int
+) -> tuple[list[Completion], dict[str, Any]]:
+    """Loaded weights in a training layout, random ones in the generation layout; hand over, compare, generate."""
+    trained = model_of(folder, layout=Layout(**source["layout"]), reverse=source.get("reverse", False))
+    engine = engine_of(folder, tp=tp, loaded=False, seed=5)
+    wanted = model_of(folder, layout=Layout(tp=tp, dp=dist.get_world_size() // tp))
+    vocab_size = Architecture.from_folder(folder).vocab_size
+    report = engine.load(trained)
+    facts = {"report": asdict(report), "unequal": unequal_parameters(engine.model, wanted, vocab_size=vocab_size)}
+    completions = engine.generate(requests)
+    # a second one, with other weights, through the kept plan
+    for model in (trained, wanted):
+        _change(model)
+    engine.load(trained)
+    facts["unequal_again"] = unequal_parameters(engine.model, wanted, vocab_size=vocab_size)
+    return completions, facts
+
+
+def hand_over_value_model(folder: str, *, tp: int) -> list[str]:
+    """A reversed two-stage critic to a one-stage layout; names of parameters that differ from the same critic there."""
+    there = Layout(tp=tp, dp=dist.get_world_size() // tp)
+    critic = model_of(folder, layout=Layout(pp=2, dp=2), loaded=False, reverse=True, head="value", seed=3)
+    wanted = model_of(folder, layout=there, loaded=False, head="value", seed=3)
+    target = model_of(folder, layout=there, loaded=False, head="value", seed=4)
+    for model in (critic, wanted):
+        _change(model)  # value heads start at 0 in all of them
+    hand_over(critic, target)
+    return unequal_parameters(target, wanted, vocab_size=Architecture.from_folder(folder).vocab_size)
+
+
+def hand_over_in_rounds(folder: str, *, source: dict[str, int], tp: int, bucket_bytes: int) -> tuple[list[str], int]:
+    """(names of unequal parameters, messages of this rank) with rounds of `bucket_bytes`."""
+    there = Layout(tp=tp, dp=dist.get_world_size() // tp)
+    target = model_of(folder, layout=there, loaded=False, seed=5)
+    report = HandOver(model_of(folder, layout=Layout(**source)), target, bucket_bytes=bucket_bytes).run()
+    vocab_size = Architecture.from_folder(folder).vocab_size
+    return unequal_parameters(target, model_of(folder, layout=there), vocab_size=vocab_size), report.messages
+
+
+def spread(folder: str, requests: Sequence[Request], *, tp: int) -> list[Completion]:
+    engine = engine_of(folder, tp=tp)
+    return generate_spread(engine, requests, dp_group=engine.model.pg_collection.dp)
+
+
+def unequal_parameters(left: nn.Module, right: nn.Module, *, vocab_size: int) -> list[str]:
+    """Names of parameters that differ, rows of the padded vocabulary aside."""
+    others = dict(right.named_parameters())
+    tp = left.pg_collection.tp
+    names = []
+    for name, parameter in left.named_parameters():
+        real = slice(None)
+        if name in ("embedding.word_embeddings.weight", "output_layer.weight") and parameter.shape[0] > 1:
+            real = slice(0, max(0, vocab_size - tp.rank() * parameter.shape[0]))
+        if not torch.equal(parameter[real], others[name][real]):
+            names.append(name)
+    return names
+
+
+def misuse(folder: str) -> list[str]:
+    """What the engine says to calls that it must refuse."""
+    engine = engine_of(folder)
+    requests = [Request(sample_id=i, prompt=(1, 2), params=SamplingParams()) for i in range(2)]
+    engine.add(requests)
+    engine.step()
+    calls: list[Callable[[], Any]] = [
+        lambda: engine.add(requests),
+        lambda: engine.generate([]),
+        lambda: engine.extract([7]),
+        lambda: engine.load(engine.model),
+        engine.release_cache,
+    ]
+    return [_message(call) for call in calls]
+
+
+@torch.no_grad()
+def _change(model: nn.Module) -> None:
+    for parameter in model.parameters():
+        parameter.mul_(1.5).add_(0.125)
+
+
+def _message(call: Callable[[], Any]) -> str:
+    try:
+        call()
+    except (ValueError, RuntimeError) as error:
+        return str(error)
+    return "nothing"

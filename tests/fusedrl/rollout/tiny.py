@@ -1,0 +1,71 @@
+"""Tiny random Hugging Face checkpoints, and Hugging Face's own greedy answer to compare with."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+VOCAB = 100  # tp 1 pads it to 128, tp 2 to 256
+SHAPE = {
+    "hidden_size": 32,
+    "num_hidden_layers": 4,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "intermediate_size": 48,
+    "vocab_size": VOCAB,
+    "max_position_embeddings": 128,
+    "initializer_range": 0.3,
+}
+FAMILIES: dict[str, dict[str, Any]] = {
+    "llama": {},
+    "llama_tied_mha": {"tie_word_embeddings": True, "num_key_value_heads": 4},
+    "llama3_rope": {
+        "rope_parameters": {
+            "rope_type": "llama3",
+            "rope_theta": 10000.0,
+            "factor": 4.0,
+            "low_freq_factor": 1.0,
+            "high_freq_factor": 4.0,
+            "original_max_position_embeddings": 32,
+        }
+    },
+    "qwen2": {},
+    "qwen3": {"head_dim": 16},
+}
+
+
+def save(folder: Path, *, family: str, seed: int = 0) -> str:
+    """Write a checkpoint whose norms and biases are random too; the folder as a string."""
+    import transformers
+
+    kind = family.split("_")[0].replace("llama3", "llama")
+    names = {"llama": "Llama", "qwen2": "Qwen2", "qwen3": "Qwen3"}
+    config = getattr(transformers, f"{names[kind]}Config")(**{**SHAPE, **FAMILIES[family]})
+    torch.manual_seed(seed)
+    model = getattr(transformers, f"{names[kind]}ForCausalLM")(config)
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if "norm" in name or "bias" in name:
+                parameter.add_(torch.randn_like(parameter) * 0.2)
+    model.save_pretrained(folder)
+    return str(folder)
+
+
+@torch.no_grad()
+def hugging_face_greedy(
+    folder: str, prompts: Sequence[Sequence[int]], *, tokens: int
+) -> list[tuple[list[int], list[float]]]:
+    """(response, log-probs) of each prompt by the full forward, no cache: one position after the other."""
+    import transformers
+
+    model = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
+    answers = []
+    for prompt in prompts:
+        sequence, logprobs = list(prompt), []
+        for _ in range(tokens):
+            logp = model(torch.tensor([sequence])).logits[0, -1].log_softmax(-1)
+            sequence.append(int(logp.argmax()))
+            logprobs.append(float(logp.max()))
+        answers.append((sequence[len(prompt) :], logprobs))
+    return answers
