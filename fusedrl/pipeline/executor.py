@@ -14,69 +14,24 @@ import gc
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import torch
 import torch.distributed as dist
-from torch import Tensor
 
 from fusedrl.pipeline.failure import MessageTimeout, PipelineError, marked_grid, report_failure
-from fusedrl.pipeline.messages import Key, Mailbox
-from fusedrl.pipeline.microbatch import MicroBatch
+from fusedrl.pipeline.messages import Mailbox
+from fusedrl.pipeline.pass_run import ModelResult, PassResult, PassRun, Work
 from fusedrl.pipeline.program import Program
-from fusedrl.pipeline.stage import (
-    CollectFunction,
-    InFlight,
-    LossFunction,
-    Metrics,
-    PipelineModel,
-    backward,
-    forward,
-)
-from fusedrl.pipeline.timeline import Clock, CudaClock, HostClock, TimedOp
-from schedules.lower import Compute, Instruction, Recv, Send
+from fusedrl.pipeline.stage import PipelineModel
+from fusedrl.pipeline.timeline import Clock, CudaClock, HostClock
+from schedules.lower import Compute, Instruction
 from schedules.order import Op
 from schedules.problem import Model
 
+__all__ = ["Executor", "ModelResult", "PassResult", "Work"]
+
 _serial = itertools.count()
-
-
-@dataclass(frozen=True, eq=False)
-class Work:
-    """What a model does in one pass: its micro-batches, and the loss it trains on or what to keep of its outputs."""
-
-    microbatches: Sequence[MicroBatch]
-    loss: LossFunction | None = None
-    collect: CollectFunction | None = None
-
-    def __post_init__(self) -> None:
-        if self.loss is not None and self.collect is not None:
-            raise ValueError("work: give a loss (trains) or collect (forward-only), not both")
-
-
-@dataclass(frozen=True, eq=False)
-class ModelResult:
-    """What a model's last stage gave, by micro-batch; empty on ranks that do not hold it."""
-
-    metrics: dict[int, Metrics] = field(default_factory=dict)
-    outputs: dict[int, Any] = field(default_factory=dict)
-
-    def sums(self) -> dict[str, float]:
-        """Each metric summed over this rank's micro-batches, in their order."""
-        totals: dict[str, float] = {}
-        for _, metrics in sorted(self.metrics.items()):
-            for name, value in metrics.items():
-                totals[name] = totals.get(name, 0.0) + float(value)
-        return totals
-
-
-@dataclass(frozen=True, eq=False)
-class PassResult:
-    """A pass on this rank: results by model, and when its ops ran."""
-
-    models: dict[str, ModelResult]
-    ops: tuple[TimedOp, ...]
 
 
 class Executor:
@@ -108,7 +63,7 @@ class Executor:
             if (prepare := self.models[name].before_pass) is not None:
                 prepare()
         column = self._column(program)
-        run = _Pass(self.models, work, mailbox=self.mailbox, clock=self._clock(program))
+        run = PassRun(self.models, work, mailbox=self.mailbox, clock=self._clock(program))
         with _modes({name: self.models[name] for name in work}, work), _without_garbage_collection():
             for number, instruction in enumerate(program.instructions[column]):
                 try:
@@ -214,89 +169,3 @@ def _without_garbage_collection() -> Iterator[None]:
 def _set_mode(module: torch.nn.Module, training: bool) -> None:
     if module.training != training:  # walks the whole tree: only when it changes something
         module.train(training)
-
-
-class _Pass:
-    """The state of one pass: every entry is keyed by what it belongs to, and all tables are empty at the end."""
-
-    def __init__(
-        self, models: Mapping[str, PipelineModel], work: Mapping[str, Work], *, mailbox: Mailbox, clock: Clock
-    ) -> None:
-        self._models, self._work, self._mailbox, self._clock = models, work, mailbox, clock
-        self._results = {name: ModelResult() for name in work}
-        self._in_flight: dict[tuple[str, int, int], InFlight] = {}  # (model, stage, micro-batch)
-        self._outgoing: dict[Key, Tensor] = {}  # made by an op, not yet handed to its send
-        self._local: dict[Key, Tensor] = {}  # made by an op for another stage of this rank
-        self._timed: list[tuple[Op, Any, Any]] = []
-
-    def step(self, instruction: Instruction) -> None:
-        if isinstance(instruction, Compute):
-            self._compute(instruction.op)
-        elif isinstance(instruction, Send):
-            message = instruction.message
-            key = (message.model, message.kind, message.microbatch, message.dst_stage)
-            self._mailbox.send(message, self._outgoing.pop(key))
-        elif isinstance(instruction, Recv):
-            message = instruction.message
-            model = self._models[message.model]
-            shape = model.message_shape(self._work[message.model].microbatches[message.microbatch])
-            self._mailbox.post(message, shape=shape, dtype=model.dtype, device=model.device)
-
-    def finish(self) -> PassResult:
-        self._mailbox.finish()
-        left = [*self._in_flight, *self._outgoing, *self._local]
-        assert not left, f"left over at the end of the pass: {left}"
-        marks = self._clock.resolve([mark for _, start, end in self._timed for mark in (start, end)])
-        ops = tuple(TimedOp(op, marks[2 * i], marks[2 * i + 1]) for i, (op, _, _) in enumerate(self._timed))
-        return PassResult(self._results, ops)
-
-    def _compute(self, op: Op) -> None:
-        received = self._received(op)
-        start = self._clock.mark()
-        run = {"F": self._forward if self._work[op.model].loss else self._infer, "B": self._backward}[op.kind]
-        run(op, received)
-        self._timed.append((op, start, self._clock.mark()))
-
-    def _received(self, op: Op) -> Tensor | None:
-        """What the op waits for from another stage, once it is there."""
-        edge = 0 if op.kind == "F" else len(self._models[op.model].placement) - 1
-        if op.stage == edge:
-            return None
-        key = (op.model, op.kind, op.microbatch, op.stage)
-        return self._local.pop(key) if key in self._local else self._mailbox.take(key)
-
-    def _forward(self, op: Op, received: Tensor | None) -> None:
-        model, work = self._models[op.model], self._work[op.model]
-        loss = work.loss if model.is_last(op.stage) else None
-        microbatch = work.microbatches[op.microbatch]
-        with torch.enable_grad():
-            output, done, metrics = forward(model.stages[op.stage], microbatch, received, loss=loss)
-        self._in_flight[op.model, op.stage, op.microbatch] = done
-        if loss is None:
-            self._hand_on(op, output, to_stage=op.stage + 1)
-        else:
-            self._results[op.model].metrics[op.microbatch] = metrics
-
-    def _infer(self, op: Op, received: Tensor | None) -> None:
-        model, work = self._models[op.model], self._work[op.model]
-        microbatch = work.microbatches[op.microbatch]
-        with torch.no_grad():
-            output = model.stages[op.stage](microbatch, received)
-            if not model.is_last(op.stage):
-                self._hand_on(op, output, to_stage=op.stage + 1)
-            elif work.collect is not None:
-                self._results[op.model].outputs[op.microbatch] = work.collect(output, microbatch)
-
-    def _backward(self, op: Op, received: Tensor | None) -> None:
-        gradient = backward(self._in_flight.pop((op.model, op.stage, op.microbatch)), received)
-        if gradient is not None:
-            self._hand_on(op, gradient, to_stage=op.stage - 1)
-
-    def _hand_on(self, op: Op, tensor: Tensor, *, to_stage: int) -> None:
-        model = self._models[op.model]
-        expected = model.message_shape(self._work[op.model].microbatches[op.microbatch])
-        if tuple(tensor.shape) != tuple(expected) or tensor.dtype != model.dtype:
-            made = f"{list(tensor.shape)} {tensor.dtype}"
-            raise ValueError(f"{op} made {made}, the next stage waits for {list(expected)} {model.dtype}")
-        same_rank = model.placement[to_stage] == model.placement[op.stage]
-        (self._local if same_rank else self._outgoing)[op.model, op.kind, op.microbatch, to_stage] = tensor

@@ -21,6 +21,8 @@ from schedules.builders.serial import serial_1f1b
 from schedules.order import Order
 from schedules.problem import Model, Problem
 
+LAYOUT_KEYS = {"pp": "pipeline_model_parallel_size", "tp": "tensor_model_parallel_size", "dp": "data_parallel_size"}
+
 Shapes = tuple[tuple[int, int], ...]
 """(rows, padded length) of each micro-batch; over data-parallel replicas the largest (results.agree_shapes)."""
 
@@ -63,11 +65,11 @@ def make_problem(models: Sequence[Planned], *, memory_cap: float | None = None, 
 
 def check_layouts(models: Sequence[Planned]) -> None:
     """Models of one pass share their columns: equal pp, tp and dp."""
-    for size in ("pp", "tp", "dp"):
+    for size, name in LAYOUT_KEYS.items():
         values = {getattr(model, size) for model in models}
         if len(values) > 1:
-            given = ", ".join(f"{model.key or model.name}.{size}={getattr(model, size)}" for model in models)
-            raise ValueError(f"{given}: models of one fused pass need equal pp, tp and dp; make {size} equal")
+            given = ", ".join(f"{model.key or model.name}.{name}={getattr(model, size)}" for model in models)
+            raise ValueError(f"{given}: models of one fused pass need equal pp, tp and dp; make {name} equal")
 
 
 def order_by(problem: Problem, method: str) -> Order:

@@ -8,7 +8,6 @@ Shapes: B rows, T tokens, H hidden size.
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -18,12 +17,11 @@ from torch import Tensor, nn
 
 from fusedrl.pipeline.executor import Executor, Work
 from fusedrl.pipeline.microbatch import MicroBatch
-from fusedrl.pipeline.program import Program, make_program
+from fusedrl.pipeline.program import make_program
 from fusedrl.pipeline.results import agree_shapes, gather_report, spread_outputs
 from fusedrl.pipeline.stage import PipelineModel
 from schedules.builders.greedy import greedy
 from schedules.builders.serial import gpipe, serial_1f1b
-from schedules.lower import Send
 from schedules.problem import Model, Problem
 from tests.fusedrl.pipeline.orders import random_order
 
@@ -199,64 +197,6 @@ def whole_critic(*, stages: int, count: int) -> list[Any]:
     return outputs
 
 
-class Failing:
-    """A stage that raises, or stalls, at one call."""
-
-    def __init__(self, stage: Any, *, at: int, stall: float = 0.0) -> None:
-        self._stage, self._at, self._stall, self._calls = stage, at, stall, 0
-
-    def __call__(self, microbatch: MicroBatch, received: Tensor | None) -> Tensor:
-        self._calls += 1
-        if self._calls == self._at:
-            if not self._stall:
-                raise ZeroDivisionError("the stage was told to fail")
-            time.sleep(self._stall)
-        return self._stage(microbatch, received)
-
-
-def without_send(program: Program, *, column: int, number: int) -> Program:
-    """A broken program: one column never sends its `number`-th message."""
-    row = list(program.instructions[column])
-    sends = [i for i, each in enumerate(row) if isinstance(each, Send)]
-    del row[sends[number]]
-    rows = list(program.instructions)
-    rows[column] = tuple(row)
-    return replace(program, instructions=tuple(rows))
-
-
-def fail_toy(*, how: str, timeout: float, failing: int = 0) -> dict[str, Any]:
-    """A pass that breaks on one rank; what this rank saw, and how long it took to see it."""
-    world = dist.get_world_size()
-    placements = toy_placements("opposed", world)
-    models = [toy_model(name, placement=p, columns=one_column_each(world)) for name, p in placements.items()]
-    if how == "raise" and dist.get_rank() == failing:
-        models[0] = replace(models[0], stages={s: Failing(m, at=2) for s, m in models[0].stages.items()})
-    executor = Executor(models, timeout=timeout)
-    counts = {"actor": 4, "critic": 2}
-    problem = toy_problem(placements, counts)
-    program = make_program(problem, greedy(problem))
-    if how == "missing":
-        program = without_send(program, column=failing, number=1)
-    work = {name: Work(microbatches(count, seed=0), loss=toy_loss(1)) for name, count in counts.items()}
-    begin = time.monotonic()
-    try:
-        executor.run(program, work)
-    except Exception as error:
-        return _what_was_seen(error, executor, program, work, seconds=time.monotonic() - begin)
-    return {"error": "none", "kind": "none", "seconds": time.monotonic() - begin}
-
-
-def _what_was_seen(
-    error: Exception, executor: Executor, program: Program, work: Any, *, seconds: float
-) -> dict[str, Any]:
-    try:
-        executor.run(program, work)
-        again = "ran"
-    except Exception as second:
-        again = str(second)
-    return {"error": str(error), "kind": type(error).__name__, "seconds": seconds, "again": again}
-
-
 def report_toy(*, counts: Mapping[str, int]) -> dict[str, Any]:
     """Two replicas of a two-column job (4 ranks): an actor that trains and a critic whose outputs are collected."""
     rank = dist.get_rank()
@@ -292,3 +232,25 @@ def agree_toy(*, uneven: bool) -> Any:
         return agree_shapes(shapes)
     except ValueError as error:
         return str(error)
+
+
+def overhead_toy(*, count: int, repeats: int) -> float:
+    """Seconds an op costs beyond its stage, the best of some passes; one model, one rank, a stage that does nothing."""
+    weight = torch.ones(1, requires_grad=True)
+    model = PipelineModel(
+        name="actor",
+        placement=(0,),
+        columns=((0,),),
+        stages={0: lambda microbatch, received: weight},
+        message_shape=toy_shape,
+    )
+    executor = Executor([model])
+    problem = toy_problem({"actor": [0]}, {"actor": count})
+    program = make_program(problem, serial_1f1b(problem))
+    work = {"actor": Work([MicroBatch(torch.zeros(1, 1, dtype=torch.long))] * count, loss=lambda o, m: (o.sum(), {}))}
+    seconds = []
+    for _ in range(repeats):
+        begin = time.perf_counter()
+        executor.run(program, work)
+        seconds.append(time.perf_counter() - begin)
+    return min(seconds) / (2 * count)

@@ -26,9 +26,9 @@ from fusedrl.parallel.layout import Layout
 from fusedrl.pipeline.executor import Executor, Work
 from fusedrl.pipeline.megatron_stage import megatron_model
 from fusedrl.pipeline.microbatch import MicroBatch, shapes_of
-from fusedrl.pipeline.plan import Planned, make_problem, order_by
+from fusedrl.pipeline.plan import Planned, make_problem, order_by, plan_pass
 from fusedrl.pipeline.program import Program, make_program
-from fusedrl.pipeline.results import agree_shapes, gather_report
+from fusedrl.pipeline.results import agree_shapes, gather_report, spread_outputs
 from fusedrl.pipeline.training import train_pass
 from tests.fusedrl.pipeline.orders import random_order
 
@@ -161,9 +161,7 @@ def _train_plainly(model: TrainableModel, work: Work) -> dict[str, float]:
     sums: dict[str, float] = {}
     assert work.loss is not None
     for microbatch in work.microbatches:
-        length = microbatch.length
-        mask = torch.tril(torch.ones(1, 1, length, length)) < 0.5
-        output = model.module(microbatch.tokens_BT, torch.arange(length).repeat(microbatch.rows, 1), mask)
+        output = whole_forward(model.module, microbatch)
         loss, metrics = work.loss(output, microbatch)
         loss.backward()
         for key, value in metrics.items():
@@ -211,3 +209,43 @@ def _arrays(state: Any, prefix: str = "") -> list[tuple[str, Any]]:
     if isinstance(state, list | tuple):
         return [pair for i, each in enumerate(state) for pair in _arrays(each, f"{prefix}/{i}")]
     return [(prefix, state)] if isinstance(state, int | float) else []
+
+
+ROLES = {"actor": ("lm", False), "reference": ("lm", False), "critic": ("value", True)}  # head, reversed
+
+
+def run_inference(*, layout: tuple[int, int, int], method: str) -> dict[str, list[np.ndarray]]:
+    """Log-probabilities of two models and values of a third in one forward-only pass, on every rank."""
+    plan, counts = Layout(*layout), {"actor": 3, "reference": 2, "critic": 4}
+    modules, groups = {}, {}
+    for name, (head, reverse) in ROLES.items():
+        groups[name] = build_groups(plan, reverse_pipeline=reverse)
+        modules[name] = build_model(ARCH, groups[name], head=head, seed=len(name))  # type: ignore[arg-type]
+        if head == "value" and modules[name].post_process:
+            modules[name].output_layer.weight.data.copy_(torch.linspace(-1, 1, ARCH.hidden_size)[None])
+    batches = {name: replica_batches(count, seed=len(name), replica=0) for name, count in counts.items()}
+    collect = {name: partial(_score, head=ROLES[name][0], tp_group=groups[name].tp) for name in ROLES}
+    if method == "plain":
+        with torch.no_grad():
+            return {n: [collect[n](whole_forward(modules[n], m), m).numpy() for m in batches[n]] for n in ROLES}
+    executor = Executor(
+        [megatron_model(n, m, layout=plan, rank=dist.get_rank(), reverse=ROLES[n][1]) for n, m in modules.items()]
+    )
+    planned = [
+        Planned(n, shapes_of(batches[n]), pp=plan.pp, tp=plan.tp, reverse=ROLES[n][1], trains=False) for n in ROLES
+    ]
+    result = executor.run(plan_pass(planned, method=method), {n: Work(batches[n], collect=collect[n]) for n in ROLES})
+    return {name: [each.numpy() for each in spread_outputs(executor, result, model=name)] for name in ROLES}
+
+
+def _score(output: Tensor, microbatch: MicroBatch, *, head: str, tp_group: dist.ProcessGroup) -> Tensor:
+    if head == "value":
+        return output[..., 0]
+    targets_BT = microbatch.tokens_BT.roll(-1, dims=1)
+    return token_log_probs(output, targets_BT, tp_group=tp_group, vocab_size=ARCH.vocab_size)
+
+
+def whole_forward(module: Any, microbatch: MicroBatch) -> Tensor:
+    """A model on one rank, called directly."""
+    mask = torch.tril(torch.ones(1, 1, microbatch.length, microbatch.length)) < 0.5
+    return module(microbatch.tokens_BT, torch.arange(microbatch.length).repeat(microbatch.rows, 1), mask)

@@ -9,6 +9,7 @@ from tests.distributed.pipeline_jobs import whole_critic
 from tests.distributed.pool import RankPool
 
 JOBS = "tests.distributed.pipeline_jobs"
+FAILURES = "tests.fusedrl.pipeline.failure_jobs"
 UNEQUAL = [{"actor": 4, "critic": 2}, {"actor": 1, "critic": 5}]
 
 
@@ -71,7 +72,7 @@ def test_forward_only_model_beside_a_training_one_keeps_no_graph(ranks: RankPool
 
 
 def test_rank_that_raises_ends_all_ranks_and_names_the_op(ranks: RankPool) -> None:
-    results = ranks.run(f"{JOBS}:fail_toy", world=4, how="raise", timeout=3.0, failing=1)
+    results = ranks.run(f"{FAILURES}:fail_toy", world=4, how="raise", timeout=3.0, failing=1)
     assert "rank 1 (column 1) at actor:F1@1: ZeroDivisionError" in results[1]["error"]
     assert ">>actor:F1@1<<" in results[1]["error"]
     for rank, result in enumerate(results):
@@ -82,7 +83,7 @@ def test_rank_that_raises_ends_all_ranks_and_names_the_op(ranks: RankPool) -> No
 
 
 def test_missing_message_times_out_naming_message_and_op(ranks: RankPool) -> None:
-    results = ranks.run(f"{JOBS}:fail_toy", world=2, how="missing", timeout=1.0, failing=0)
+    results = ranks.run(f"{FAILURES}:fail_toy", world=2, how="missing", timeout=1.0, failing=0)
     late = results[1]
     assert late["kind"] == "MessageTimeout"
     assert "message actor:F" in late["error"]
@@ -90,3 +91,29 @@ def test_missing_message_times_out_naming_message_and_op(ranks: RankPool) -> Non
     assert "at actor:F" in late["error"]
     assert ">>actor:F" in late["error"]
     assert late["seconds"] < 5
+
+
+@pytest.mark.parametrize(
+    ("case", "text"),
+    [
+        ("counts", "actor: 1 micro-batches given, the program has 2"),
+        ("no loss", "actor: trains in the program; give a loss"),
+        ("stranger", "the program runs ['actor'], work is for ['critic']"),
+        ("both", "not both"),
+        ("twice", "a name is used twice"),
+        ("stages", "stages of rank 0: holds [], its placement says [0]"),
+        ("config", "models actor and critic share a config object"),
+        ("placement", "placement (0,) in the program, (0, 0) in the model"),
+        ("loss", "a loss must be a scalar"),
+        ("shape", "actor:F0@0 made [1, 2, 1] torch.float64, the next stage waits for [1, 2, 6] torch.float64"),
+    ],
+)
+def test_work_that_does_not_fit_is_refused_by_name(ranks: RankPool, case: str, text: str) -> None:
+    (errors,) = ranks.run(f"{FAILURES}:refused_toy", world=1)
+    assert text in errors[case]
+
+
+def test_an_op_costs_little_beyond_its_stage(ranks: RankPool) -> None:
+    """About 20 us on an idle core, autograd's own work included; the limit leaves room for a busy machine."""
+    (seconds,) = ranks.run(f"{JOBS}:overhead_toy", world=1, count=200, repeats=5)
+    assert seconds < 300e-6

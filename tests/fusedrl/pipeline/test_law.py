@@ -100,3 +100,19 @@ def test_gradients_do_not_depend_on_how_rows_are_cut(ranks: RankPool) -> None:
     two = run(ranks, (1, 2, 2), method="fused", passes=UNEQUAL, replicas=2)
     one = run(ranks, (1, 2, 1), method="fused", passes=UNEQUAL, replicas=2)
     assert_close(merged(one), merged(two))
+
+
+@pytest.mark.parametrize("layout", [(1, 2, 1), (2, 2, 1), (1, 4, 1)], ids=["pp2", "tp2_pp2", "pp4"])
+@pytest.mark.parametrize("method", ["serial", "fused"])
+def test_three_forward_only_models_score_as_whole_models_do(
+    ranks: RankPool, layout: tuple[int, int, int], method: str
+) -> None:
+    infer = "tests.fusedrl.pipeline.law_jobs:run_inference"
+    split = ranks.run(infer, world=layout[0] * layout[1], layout=layout, method=method)
+    (whole,) = ranks.run(infer, world=1, layout=(1, 1, 1), method="plain")
+    for name, outputs in whole.items():
+        for rank in split:
+            for one, other, first in zip(outputs, rank[name], split[0][name], strict=True):
+                assert np.abs(one).max() > 0.01
+                assert np.abs(one - other).max() < 1e-5
+                assert np.array_equal(other, first)

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from fusedrl.pipeline.costs import ConstantCost, CountedCost
-from fusedrl.pipeline.plan import Planned, make_problem, plan_pass
+from fusedrl.pipeline.plan import LAYOUT_KEYS, Planned, make_problem, plan_pass
 from schedules.order import OrderError
 from schedules.order_file import to_csv
 from tests.fusedrl.pipeline.test_costs import Sizes
@@ -52,7 +52,8 @@ def test_serial_finishes_the_actor_first_on_each_column() -> None:
 @pytest.mark.parametrize("size", ["pp", "tp", "dp"])
 def test_layouts_that_differ_are_refused_with_their_keys(size: str) -> None:
     critic = replace(CRITIC, key="critic.megatron", **{size: 4})
-    with pytest.raises(ValueError, match=rf"actor\.{size}=\d, critic\.megatron\.{size}=4: .*make {size} equal"):
+    name = LAYOUT_KEYS[size]
+    with pytest.raises(ValueError, match=rf"actor\.{name}=\d, critic\.megatron\.{name}=4: .*make {name} equal"):
         plan_pass([ACTOR, critic])
 
 

@@ -1,0 +1,63 @@
+"""What can be told without running Megatron-Core; test_law.py runs it."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+from fusedrl.parallel.layout import Layout
+from fusedrl.pipeline.megatron_stage import causal_mask, columns_of, megatron_model
+from fusedrl.pipeline.microbatch import MicroBatch
+
+
+def fake_module(*, first: bool, last: bool, **config: Any) -> Any:
+    """Stands for a GPTModel: what the adapter reads of it."""
+    sizes = {"hidden_size": 8, "sequence_parallel": False, "pipeline_dtype": None, "params_dtype": torch.float64}
+    return SimpleNamespace(
+        pre_process=first,
+        post_process=last,
+        config=SimpleNamespace(**(sizes | config)),
+        parameters=lambda: iter([torch.zeros(1)]),
+        set_is_first_microbatch=lambda: None,
+    )
+
+
+def test_columns_hold_the_ranks_of_one_coordinate_tp_fastest() -> None:
+    layout = Layout(tp=2, pp=2, dp=2)
+    assert columns_of(layout) == ((0, 4), (1, 5), (2, 6), (3, 7))
+    for ranks in columns_of(layout):
+        assert len({layout.coords(rank)[:2] for rank in ranks}) == 1
+
+
+@pytest.mark.parametrize(("rank", "reverse", "stage"), [(0, False, 0), (3, False, 1), (0, True, 1), (3, True, 0)])
+def test_reversed_pipeline_starts_on_the_last_column(rank: int, reverse: bool, stage: int) -> None:
+    module = fake_module(first=stage == 0, last=stage == 1)
+    model = megatron_model("critic", module, layout=Layout(tp=2, pp=2), rank=rank, reverse=reverse)
+    assert list(model.stages) == [stage] == list(model.held_by(rank))
+
+
+def test_module_built_for_another_stage_is_refused() -> None:
+    module = fake_module(first=True, last=False)
+    with pytest.raises(ValueError, match="rank 0 holds stage 1 of 2, its module was built with pre_process=True"):
+        megatron_model("critic", module, layout=Layout(pp=2), rank=0, reverse=True)
+
+
+@pytest.mark.parametrize(("sequence_parallel", "length"), [(False, 6), (True, 3)])
+def test_messages_are_token_first_and_split_by_sequence_parallelism(sequence_parallel: bool, length: int) -> None:
+    module = fake_module(first=True, last=True, sequence_parallel=sequence_parallel)
+    model = megatron_model("actor", module, layout=Layout(tp=2), rank=0)
+    assert model.message_shape(MicroBatch(torch.zeros(4, 6, dtype=torch.long))) == (length, 4, 8)
+    assert model.dtype == torch.float64
+
+
+@pytest.mark.parametrize("key", ["num_moe_experts", "mtp_num_layers"])
+def test_models_with_auxiliary_losses_are_refused(key: str) -> None:
+    with pytest.raises(ValueError, match=f"actor: {key}=4 cannot run in a fused pass"):
+        megatron_model("actor", fake_module(first=True, last=True, **{key: 4}), layout=Layout(), rank=0)
+
+
+def test_mask_hides_the_future_only() -> None:
+    mask = causal_mask(3, torch.device("cpu"))
+    assert mask is not None
+    assert mask[0, 0].tolist() == [[False, True, True], [False, False, True], [False, False, False]]
