@@ -1,0 +1,46 @@
+"""Verifier of reasoning-gym's generated tasks, as a reward function: custom_reward_function.path may name this file.
+
+data_source is "reasoning_gym/TASK" ("reasoning_gym/chain_sum"), ground_truth the entry's answer, extra_info the entry's
+metadata or a dict with it under "metadata" (and the question under "question"). The score is the dataset's own
+`score_answer`: 1.0 for a right answer; many tasks give a fraction to one that merely contains it, so "acc" tells
+whether it was right.
+
+An answer inside <answer>...</answer> counts alone (the last one); else the whole response, stripped, is the answer.
+"""
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+from reasoning_gym import get_score_answer_fn
+from reasoning_gym.utils import extract_answer
+
+PREFIX = "reasoning_gym/"
+
+
+def compute_score(
+    data_source: str, solution_str: str, ground_truth: Any, extra_info: dict[str, Any] | None = None
+) -> dict[str, float]:
+    """{"score": the dataset's score, "acc": 1.0 where it is full marks}. ValueError for another data source."""
+    extra = extra_info or {}
+    metadata = extra["metadata"] if isinstance(extra.get("metadata"), dict) else extra
+    entry = {"question": extra.get("question", ""), "answer": ground_truth, "metadata": metadata}
+    score = float(scorer(task_of(data_source))(answer_of(solution_str), entry))
+    return {"score": score, "acc": float(score >= 1.0)}
+
+
+def task_of(data_source: str) -> str:
+    if not data_source.startswith(PREFIX) or data_source == PREFIX:
+        raise ValueError(f"data_source is {data_source!r}: this verifier scores '{PREFIX}TASK' only")
+    return data_source.removeprefix(PREFIX)
+
+
+def answer_of(solution_str: str) -> str:
+    tagged = extract_answer(solution_str)
+    return solution_str.strip() if tagged is None else tagged
+
+
+@lru_cache
+def scorer(task: str) -> Callable[[str, dict[str, Any]], float]:
+    """The dataset's `score_answer`; making the dataset generates nothing."""
+    return get_score_answer_fn(task)

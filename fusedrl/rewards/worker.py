@@ -1,0 +1,97 @@
+"""The worker process: `python -m fusedrl.rewards.worker IN OUT PATH NAME LIMIT`, started by process.py.
+
+IN carries chunks of samples, OUT one answer per sample as soon as there is one, so that the parent knows at every
+moment which sample is being worked on. It imports neither torch nor megatron and is ready in a fraction of a second.
+
+It ends with its parent, whatever the user's code is doing. A thread that reads IN kills the whole process group at end
+of file, children of the user's code included. Where that code holds the interpreter lock (a runaway regular expression)
+no thread runs: a timer of faulthandler's, in C, ends the process some limits later.
+"""
+
+import faulthandler
+import math
+import os
+import queue
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from fusedrl.rewards.function import ARGUMENTS, InvalidScore, RewardFunctionError, describe, load_function, read_score
+from fusedrl.rewards.wire import pack, unpacker
+
+READ_SIZE = 1 << 16
+Chunks = queue.SimpleQueue[list[Any]]
+
+
+def main(arguments: list[str]) -> None:
+    requests_fd, answers_fd, path, name, limit = arguments
+    incoming, outgoing = int(requests_fd), int(answers_fd)
+    for descriptor in (incoming, outgoing):
+        os.set_inheritable(descriptor, False)  # a child of the user's code must not hold the pipes open
+    chunks: Chunks = queue.SimpleQueue()
+    threading.Thread(target=_read, args=(incoming, chunks), daemon=True).start()
+    try:
+        function = load_function(path, name=name)
+    except RewardFunctionError as error:
+        _write(outgoing, ["unusable", str(error)])
+        return
+    _write(outgoing, ["ready", ""])
+    watchdog = Watchdog(float(limit))
+    while True:
+        chunk = chunks.get()
+        for sample in chunk:
+            watchdog.renew()
+            _write(outgoing, answer(function, sample))
+        watchdog.rest()
+
+
+class Watchdog:
+    """Ends the process when `renew` was not called for two to three limits; the parent kills it after one."""
+
+    def __init__(self, limit: float) -> None:
+        self._limit = limit
+        self._renewed = -math.inf
+        self._quiet = open(os.devnull, "w")  # noqa: SIM115 - lives as long as the process
+
+    def renew(self) -> None:
+        now = time.monotonic()
+        if now - self._renewed > self._limit:  # arming starts a thread: not for each of thousands of samples a second
+            faulthandler.dump_traceback_later(3 * self._limit, exit=True, file=self._quiet)
+            self._renewed = now
+
+    def rest(self) -> None:
+        faulthandler.cancel_dump_traceback_later()
+        self._renewed = -math.inf
+
+
+def answer(function: Callable[..., Any], sample: list[Any]) -> list[Any]:
+    """[status, score, detail, extra] of one sample, given as the values of ARGUMENTS. Never raises."""
+    try:
+        score, extra = read_score(function(**dict(zip(ARGUMENTS, sample, strict=True))))
+    except InvalidScore as error:
+        return ["invalid", 0.0, str(error), {}]
+    except BaseException as error:  # SystemExit too: the user's code does not decide when this process ends
+        return ["error", 0.0, describe(error), {}]
+    return ["ok", score, "", extra]
+
+
+def _read(incoming: int, chunks: Chunks) -> None:
+    stream = unpacker()
+    while data := os.read(incoming, READ_SIZE):
+        stream.feed(data)
+        for chunk in stream:
+            chunks.put(chunk)
+    os.killpg(0, signal.SIGKILL)  # end of file: the parent closed the pipe, or is gone
+
+
+def _write(outgoing: int, message: list[Any]) -> None:
+    data = memoryview(pack(message))
+    while data:
+        data = data[os.write(outgoing, data) :]
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
