@@ -60,7 +60,7 @@ def build_model(
     _ensure_rng_tracker(groups.tp.rank())
     model = _gpt_model(arch, groups, head=head, dtype=dtype, padded_vocab=padded)
     model.arch, model.head, model.padded_vocab = arch, head, padded
-    model.to(_device())
+    model.to(device=_device(), dtype=dtype)  # torch's RMSNorm does not read params_dtype
     _mark_partitions(model)
     fill(model, random_source(arch, head=head, seed=seed))
     return model
