@@ -22,7 +22,7 @@ from yaml import YAMLError
 import configs
 from fusedrl.config.arguments import check_keys, for_command
 from fusedrl.config.check_values import check_values
-from fusedrl.config.errors import ConfigError, explain, unknown_key
+from fusedrl.config.errors import ConfigError, explain
 from fusedrl.config.keys import walk
 from fusedrl.config.schema import REQUIRED, SCHEMAS, Config, PPOConfig, SFTConfig
 
@@ -65,11 +65,8 @@ def compose(command: str, overrides: Sequence[str] = (), *, config_dir: Path | N
 
 
 def to_typed(composed: DictConfig, *, schema: type[Config]) -> Config:
-    """Frozen dataclasses; raises ConfigError for keys that are unknown or missing and for values off their limits."""
+    """Frozen dataclasses; raises ConfigError for values that are missing or off their limits."""
     values = dict(leaves(composed, schema=schema))
-    known = {key.name for key in walk(schema)}
-    if spare := [name for name in values if name not in known]:
-        raise ConfigError([unknown_key(name, schema=schema) for name in spare])  # "+key=value" gets past Hydra
     if missing := [name for name, value in values.items() if value == REQUIRED]:
         raise ConfigError([f"{name}: a value is needed: give {name}=VALUE" for name in missing])
     try:

@@ -12,6 +12,8 @@ class TaskConfig:
 
     name: str | None = key(None, help="reasoning-gym's name of the task, such as chain_sum; null: read files")
     config: dict[str, Any] = key({}, help="The task's own settings, such as {min_terms: 2}")
+    prompt: str = key("{question}", help="Prompt of an entry, over its question and metadata: '{expression}='")
+    keep_spaces: bool = key(True, help="Keep the spaces of the prompt; false: shorter prompts for small models")
     train_size: int = key(10000, help="Training prompts to generate", at_least=1)
     val_size: int = key(200, help="Held-out prompts; none of them is a training prompt", at_least=0)
     seed: int = key(0, help="Seed of the generator", at_least=0)

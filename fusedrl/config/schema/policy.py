@@ -16,6 +16,9 @@ class ModelConfig:
     path: str = key(
         REQUIRED, help="Hugging Face folder (config.json, safetensors, tokenizer) of the actor and the reference"
     )
+    warm_start: str | None = key(
+        None, help="SFT experiment (configs/experiment/sft/NAME.yaml) that is run first where path does not exist yet"
+    )
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,36 @@
+"""Named stop-watches of a step: `with timers("gen"): ...` adds to timing_s/gen."""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+
+class Timers:
+    """Seconds by name since the last `collect`. Timers nest; the same name adds up.
+
+    `synchronize` is called at both ends, so that work queued on a device counts where it was started
+    (torch.cuda.synchronize).
+    """
+
+    def __init__(
+        self, *, clock: Callable[[], float] = time.perf_counter, synchronize: Callable[[], None] = lambda: None
+    ) -> None:
+        self._clock = clock
+        self._synchronize = synchronize
+        self._seconds: dict[str, float] = {}
+
+    @contextmanager
+    def __call__(self, name: str) -> Iterator[None]:
+        self._synchronize()
+        began = self._clock()
+        try:
+            yield
+        finally:
+            self._synchronize()
+            self._seconds[name] = self._seconds.get(name, 0.0) + self._clock() - began
+
+    def collect(self) -> dict[str, float]:
+        """The seconds as metrics, timing_s/NAME, and a fresh start."""
+        found = {f"timing_s/{name}": seconds for name, seconds in self._seconds.items()}
+        self._seconds = {}
+        return found

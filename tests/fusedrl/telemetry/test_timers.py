@@ -1,0 +1,51 @@
+"""Seconds add up by name, survive errors, and start afresh after each step."""
+
+import pytest
+
+from fusedrl.telemetry.timers import Timers
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_timers_nest_and_add_up() -> None:
+    clock = Clock()
+    timers = Timers(clock=clock)
+    with timers("step"):
+        for _ in range(2):
+            with timers("gen"):
+                clock.now += 1.5
+        clock.now += 1.0
+    assert timers.collect() == {"timing_s/gen": 3.0, "timing_s/step": 4.0}
+    assert timers.collect() == {}
+
+
+def test_time_until_an_error_counts() -> None:
+    clock = Clock()
+    timers = Timers(clock=clock)
+
+    def work() -> None:
+        with timers("gen"):
+            clock.now += 2.0
+            raise ValueError("x")
+
+    with pytest.raises(ValueError, match="x"):
+        work()
+    assert timers.collect() == {"timing_s/gen": 2.0}
+
+
+def test_queued_work_is_waited_for_at_both_ends() -> None:
+    clock = Clock()
+    queued = [5.0, 2.0]  # before the timer, and inside it
+
+    def synchronize() -> None:
+        clock.now += queued.pop(0)
+
+    timers = Timers(clock=clock, synchronize=synchronize)
+    with timers("gen"):
+        pass
+    assert timers.collect() == {"timing_s/gen": 2.0}
