@@ -95,7 +95,7 @@ class Role:
         return CountedCost(self.architecture, [each] * stages, head=head, tp=self.layout.tp, bytes_each=size)
 
     def share(self, size: int) -> Tensor:
-        """Rows of `size` that this rank's replica works on, a contiguous part; all of a replica's ranks get the same."""
+        """Rows of `size` that this rank's replica works on, a contiguous part; the same on all ranks of a replica."""
         replicas = self.layout.dp
         require_multiple(size, of=replicas, key="samples", of_key=f"the data-parallel size of {self.name}")
         each, first = size // replicas, self.groups.dp.rank() * (size // replicas)
@@ -134,7 +134,7 @@ def build_trained_role(
         clip_grad=optim.clip_grad,
         lr_decay_style=optim.lr_decay_style,
         lr_warmup_steps=optim.lr_warmup_steps,
-        total_steps=optim.lr_decay_steps or steps,
+        total_steps=max(optim.lr_decay_steps or steps, optim.lr_warmup_steps + 1),
         betas=(optim.betas[0], optim.betas[1]),
         eps=optim.eps,
         use_distributed_optimizer=distributed_optimizer,

@@ -19,7 +19,7 @@ from fusedrl.rollout.requests import Completion
 
 @dataclass(frozen=True, eq=False)
 class Samples:
-    """tokens_BS int64; lengths int64 [B]; mask_BR bool; rollout_logp_BR fp32 as the engine saw them; cut_B: no end token."""
+    """tokens_BS and lengths int64, mask_BR bool, rollout_logp_BR fp32 as the engine saw them; cut_B: no end token."""
 
     tokens_BS: Tensor
     prompt_lengths_B: Tensor

@@ -1,0 +1,85 @@
+"""Rows from jsonl files with verl's columns. Every error names the file and the line.
+
+    {"prompt": "3 + 4 =", "data_source": "sums", "reward_model": {"ground_truth": "7"}, "extra_info": {}}
+    {"prompt": [{"role": "user", "content": "What is 3 + 4?"}], ...}
+
+`answer` is read as the ground truth where `reward_model` is absent, so that SFT files need no more than two columns.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from fusedrl.data.rows import Row
+
+
+class RowError(ValueError):
+    """A row that cannot be used; the message names file, line and column."""
+
+
+def read_rows(paths: Sequence[str | Path]) -> list[Row]:
+    """All rows of all files, in order. Blank lines are passed over; a file without a row is an error."""
+    rows: list[Row] = []
+    for path in paths:
+        found = list(_rows_of(Path(path)))
+        if not found:
+            raise RowError(f"{path}: the file holds no row")
+        rows += found
+    return rows
+
+
+def _rows_of(path: Path) -> Iterator[Row]:
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise RowError(f"{path}: cannot be read: {error}") from error
+    for number, line in enumerate(text.split("\n"), start=1):
+        if line.strip():
+            yield _row(line, place=f"{path}:{number}")
+
+
+def _row(line: str, *, place: str) -> Row:
+    try:
+        data = json.loads(line)
+    except json.JSONDecodeError as error:
+        raise RowError(f"{place}: not JSON: {error}") from error
+    if not isinstance(data, dict):
+        raise RowError(f"{place}: a row is an object with 'prompt', not {type(data).__name__}")
+    return Row(
+        prompt=_prompt(data, place=place),
+        data_source=_typed(data, "data_source", str, default="", place=place),
+        ground_truth=_ground_truth(data, place=place),
+        extra_info=_typed(data, "extra_info", dict, default={}, place=place) or {},
+        place=place,
+    )
+
+
+def _prompt(data: Mapping[str, Any], *, place: str) -> str | list[dict[str, str]]:
+    prompt = data.get("prompt")
+    if isinstance(prompt, str) and prompt:
+        return prompt
+    if isinstance(prompt, list) and prompt and all(_is_message(message) for message in prompt):
+        return prompt
+    found = f"{json.dumps(prompt, ensure_ascii=False)[:80]}" if "prompt" in data else "nothing"
+    raise RowError(f"{place}: prompt must be text, or a list of messages with role and content; found {found}")
+
+
+def _is_message(message: Any) -> bool:
+    return isinstance(message, dict) and all(isinstance(message.get(key), str) for key in ("role", "content"))
+
+
+def _ground_truth(data: Mapping[str, Any], *, place: str) -> Any:
+    if "reward_model" not in data:
+        return data.get("answer")
+    reward_model = _typed(data, "reward_model", dict, default={}, place=place)
+    if "ground_truth" not in reward_model:
+        raise RowError(f"{place}: reward_model has no ground_truth; it has {', '.join(reward_model) or 'no key'}")
+    return reward_model["ground_truth"]
+
+
+def _typed(data: Mapping[str, Any], key: str, kind: type, *, default: Any, place: str) -> Any:
+    value = data.get(key, default)
+    if value is not None and not isinstance(value, kind):
+        raise RowError(f"{place}: {key} must be {kind.__name__}, not {type(value).__name__}")
+    return default if value is None else value

@@ -1,0 +1,74 @@
+"""A Hugging Face tokenizer, used one way everywhere.
+
+A prompt is encoded once: a chat goes through the template, which writes its own special tokens, and text is encoded
+with the tokenizer's; never both, so no token is doubled. The end of a response is any of a set of ids: the
+tokenizer's and generation_config.json's. Masks never come from ids, so a pad id that equals an end id is harmless.
+"""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from transformers import AutoTokenizer
+
+from fusedrl.data.rows import Row
+
+
+class Tokenizer:
+    """The tokenizer of a checkpoint folder."""
+
+    def __init__(self, folder: str | Path) -> None:
+        self.folder = Path(folder)
+        try:
+            self._tokenizer: Any = AutoTokenizer.from_pretrained(str(folder), local_files_only=True)
+        except (OSError, ValueError, KeyError) as error:
+            reason = str(error).strip().splitlines()[0]
+            raise ValueError(f"{folder}: no tokenizer can be loaded from there: {reason}") from error
+        self.stop_token_ids = frozenset(self._stop_ids())
+        if not self.stop_token_ids:
+            raise ValueError(f"{folder}: neither the tokenizer nor generation_config.json names an end token")
+        pad = self._tokenizer.pad_token_id
+        self.pad_token_id = min(self.stop_token_ids) if pad is None else int(pad)
+
+    @property
+    def vocab_size(self) -> int:
+        return len(self._tokenizer)
+
+    def encode_prompt(self, row: Row) -> tuple[int, ...]:
+        """Tokens of a row's prompt, ready for a response to follow."""
+        if isinstance(row.prompt, str):
+            return self._checked(row.prompt, self._tokenizer(row.prompt)["input_ids"], place=row.place)
+        try:
+            text = self._tokenizer.apply_chat_template(
+                [dict(message) for message in row.prompt], tokenize=False, add_generation_prompt=True
+            )
+        except (ValueError, TypeError) as error:
+            reason = str(error).strip().splitlines()[0]
+            raise ValueError(f"{row.place}: the prompt is a chat, but {self.folder}: {reason}") from error
+        return self._checked(text, self._tokenizer(text, add_special_tokens=False)["input_ids"], place=row.place)
+
+    def encode_answer(self, text: str, *, place: str = "") -> tuple[int, ...]:
+        """Tokens of an answer and the end token."""
+        tokens = self._checked(text, self._tokenizer(text, add_special_tokens=False)["input_ids"], place=place)
+        end = self._tokenizer.eos_token_id
+        return (*tokens, min(self.stop_token_ids) if end is None else int(end))
+
+    def decode(self, tokens: Sequence[int]) -> str:
+        """Text without special tokens."""
+        return str(self._tokenizer.decode(list(tokens), skip_special_tokens=True))
+
+    def _stop_ids(self) -> set[int]:
+        found = set() if self._tokenizer.eos_token_id is None else {int(self._tokenizer.eos_token_id)}
+        path = self.folder / "generation_config.json"
+        named = json.loads(path.read_text()).get("eos_token_id") if path.is_file() else None
+        return found | set(named if isinstance(named, list) else [] if named is None else [named])
+
+    def _checked(self, text: str, tokens: Sequence[int], *, place: str) -> tuple[int, ...]:
+        """A tokenizer of characters has no id for others: it would put its pad id there."""
+        unknown = self._tokenizer.unk_token_id
+        if unknown is None and self._tokenizer.pad_token_id in tokens and str(self._tokenizer.pad_token) not in text:
+            raise ValueError(
+                f"{place or 'text'}: {text!r} holds a character that the tokenizer of {self.folder} does not know"
+            )
+        return tuple(tokens)

@@ -1,0 +1,202 @@
+"""PPO: the loop reads as the algorithm, one line a phase.
+
+    prompts -> generation -> scores -> log-probabilities, values -> advantages -> fused update of actor and critic
+
+Every rank runs this loop and holds the same batch; rank 0 alone scores responses and writes files.
+Shapes: B samples of a step, R response tokens.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from fusedrl.config.schema import PPOConfig
+from fusedrl.pipeline.executor import Executor
+from fusedrl.rewards.runner import RewardRunner
+from fusedrl.rl.kl import AdaptiveController, FixedController
+from fusedrl.rollout.requests import Completion
+from fusedrl.rollout.sampling import SamplingParams
+from fusedrl.telemetry.logger import MetricsLogger
+from fusedrl.telemetry.timers import Timers
+from fusedrl.trainers import forward, losses
+from fusedrl.trainers.experience import Experience, make_experience
+from fusedrl.trainers.forward import Inference, infer
+from fusedrl.trainers.generation import Generator
+from fusedrl.trainers.outputs import Outputs
+from fusedrl.trainers.planning import Planner
+from fusedrl.trainers.prompting import PromptRow, PromptSource
+from fusedrl.trainers.report import step_metrics
+from fusedrl.trainers.roles import Role, TrainedRole
+from fusedrl.trainers.samples import Samples, gather_samples
+from fusedrl.trainers.scoring import Scores, reward_samples, score
+from fusedrl.trainers.update import Learner, Update, mini_batches, update
+
+VALIDATION_STEP = 0  # random numbers of validation never meet those of a training step, which count from 1
+
+
+@dataclass(eq=False)
+class PPO:
+    """A PPO run on this rank. `reference` and `reward` are None where the configuration does not use them."""
+
+    config: PPOConfig
+    prompts: PromptSource
+    actor: TrainedRole
+    critic: TrainedRole
+    reference: Role | None
+    reward: Role | None
+    generator: Generator
+    executor: Executor
+    planner: Planner
+    runner: RewardRunner | None  # on rank 0
+    kl: FixedController | AdaptiveController
+    logger: MetricsLogger
+    outputs: Outputs
+    timers: Timers = field(default_factory=Timers)
+
+    def run(self, *, steps: int) -> list[dict[str, float]]:
+        """All steps; each one's metrics, the first being the validation before training (empty without one)."""
+        trainer = self.config.trainer
+        history = [self.validate() if trainer.val_before_train and self.prompts.validation else {}]
+        if history[0]:
+            self.logger.log(history[0], step=0)
+        for step in range(1, steps + 1):
+            metrics = self.step(step)
+            if self.prompts.validation and (step == steps or _due(step, every=trainer.test_freq)):
+                with self.timers("testing"):
+                    metrics |= self.validate()
+                metrics |= self.timers.collect()
+            self.logger.log(metrics, step=step)
+            history.append(metrics)
+            if step == steps or _due(step, every=trainer.save_freq):
+                self.outputs.save(step, actor=self.actor, critic=self.critic)
+        return history
+
+    def step(self, step: int) -> dict[str, float]:
+        """One step of PPO; its metrics, the same on every rank."""
+        with self.timers("step"):
+            rows = self.prompts.next(self.config.data.train_batch_size)
+            with self.timers("hand_over"):
+                self.generator.load(self.actor)
+            with self.timers("gen"):
+                completions = self.generate(rows, step=step)
+            samples = self.samples_of(completions)
+            with self.timers("reward"):
+                scores = self.score(rows, completions)
+            with self.timers("infer_fused"):
+                inferred = self.infer(samples)
+            with self.timers("adv"):
+                experience = self.experience(samples, scores.score_B, inferred)
+            with self.timers("update_fused"):
+                updates = self.update(experience, step=step)
+        self.kl = self.kl.update(experience.kl, samples=samples.size)
+        self.outputs.save_order(updates[0].program)
+        return step_metrics(
+            experience, inferred, updates, scores=scores, timing_s=self.timers.collect(), config=self.config, kl=self.kl
+        )
+
+    def generate(self, rows: Sequence[PromptRow], *, step: int) -> list[Completion]:
+        """n completions of each prompt, neighbours."""
+        rollout = self.config.actor_rollout_ref.rollout
+        params = SamplingParams(
+            temperature=rollout.temperature,
+            top_p=rollout.top_p,
+            top_k=rollout.top_k,
+            max_tokens=self.config.data.max_response_length,
+            stop_token_ids=self.prompts.stop_token_ids,
+            seed=self.config.trainer.seed,
+            step=step,
+        )
+        return self.generator.generate([row.tokens for row in rows], n=rollout.n, params=params)
+
+    def samples_of(self, completions: Sequence[Completion]) -> Samples:
+        return gather_samples(
+            completions, max_response_length=self.config.data.max_response_length, pad_id=self.prompts.pad_token_id
+        )
+
+    def score(self, rows: Sequence[PromptRow], completions: Sequence[Completion]) -> Scores:
+        """The reward function's score of each completion; zeros where only a reward model scores."""
+        return score(self.runner, reward_samples(rows, completions, decode=self.prompts.decode))
+
+    def infer(self, samples: Samples) -> dict[str, Tensor]:
+        """Log-probabilities, entropy and values; the reference's and the reward model's where these are used."""
+        rollout, width = self.config.actor_rollout_ref.rollout, samples.width
+
+        def logp(role: Role, *, with_entropy: bool) -> forward.Collect:
+            return forward.log_probs(role, temperature=rollout.temperature, width=width, with_entropy=with_entropy)
+
+        actor_rows, critic_rows = (
+            rollout.log_prob_micro_batch_size_per_gpu,
+            self.config.critic.forward_micro_batch_size_per_gpu,
+        )
+        inferences = {
+            "actor": Inference(self.actor, actor_rows, ("logp", "entropy"), width, logp(self.actor, with_entropy=True)),
+            "critic": Inference(self.critic, critic_rows, ("values",), width, forward.values(width=width)),
+        }
+        if self.reference is not None:
+            ref_rows = self.config.actor_rollout_ref.ref.log_prob_micro_batch_size_per_gpu
+            collect = logp(self.reference, with_entropy=False)
+            inferences["ref"] = Inference(self.reference, ref_rows, ("ref_logp",), width, collect)
+        if self.reward is not None:
+            reward_rows = self.config.reward_model.micro_batch_size_per_gpu
+            inferences["reward"] = Inference(self.reward, reward_rows, ("rm_score",), 1, forward.last_scores())
+        return infer(inferences, samples, executor=self.executor, planner=self.planner)
+
+    def experience(self, samples: Samples, score_B: Tensor, inferred: Mapping[str, Tensor]) -> Experience:
+        """Scores of function and reward model together, then rewards, advantages and returns."""
+        if "rm_score" in inferred:
+            score_B = score_B + inferred["rm_score"][:, 0]
+        return make_experience(samples, score_B, inferred, algorithm=self.config.algorithm, kl_coef=self.kl.coef)
+
+    def update(self, experience: Experience, *, step: int) -> list[Update]:
+        """Every epoch's mini-batches; while critic_warmup lasts, the critic alone."""
+        actor, critic = self.config.actor_rollout_ref.actor, self.config.critic
+        learners = {} if step <= self.config.trainer.critic_warmup else {"actor": self._actor_learner()}
+        learners["critic"] = Learner(
+            self.critic, critic.ppo_micro_batch_size_per_gpu, lambda mask_NR: losses.value_loss(critic, mask_NR)
+        )
+        rows = mini_batches(
+            experience,
+            size=actor.ppo_mini_batch_size,
+            epochs=actor.ppo_epochs,
+            shuffle=actor.shuffle,
+            seed=self.config.trainer.seed * 1_000_003 + step,
+        )
+        return [update(learners, experience, rows_N, executor=self.executor, planner=self.planner) for rows_N in rows]
+
+    def _actor_learner(self) -> Learner:
+        config, temperature = self.config.actor_rollout_ref.actor, self.config.actor_rollout_ref.rollout.temperature
+
+        def loss(mask_NR: Tensor) -> losses.LossFunction:
+            return losses.policy_loss(config, mask_NR, actor=self.actor, temperature=temperature)
+
+        return Learner(self.actor, config.ppo_micro_batch_size_per_gpu, loss)
+
+    def validate(self) -> dict[str, float]:
+        """Mean score of the held-out prompts by data source, under val_kwargs' sampling (greedy by default)."""
+        sampling, rows = self.config.actor_rollout_ref.rollout.val_kwargs, self.prompts.validation
+        self.generator.load(self.actor)
+        params = SamplingParams(
+            temperature=sampling.temperature,
+            top_p=sampling.top_p,
+            top_k=sampling.top_k,
+            max_tokens=self.config.data.max_response_length,
+            stop_token_ids=self.prompts.stop_token_ids,
+            seed=self.config.trainer.seed,
+            step=VALIDATION_STEP,
+        )
+        completions = self.generator.generate([row.tokens for row in rows], n=sampling.n, params=params)
+        score_B = self.score(rows, completions).score_B
+        self.outputs.save_validation(rows, completions, score_B, decode=self.prompts.decode)
+        sources = [row.data_source for row in rows for _ in range(sampling.n)]
+        return {
+            f"val-core/{source}/acc/mean@{sampling.n}": float(
+                score_B[torch.tensor([s == source for s in sources])].mean()
+            )
+            for source in sorted(set(sources))
+        }
+
+
+def _due(step: int, *, every: int) -> bool:
+    return every > 0 and step % every == 0

@@ -1,0 +1,144 @@
+"""From a checked configuration to a PPO run on this rank: data, models, generator, executor, outputs.
+
+Every rank runs this in the same sequence: the calls that make process groups meet.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch.distributed as dist
+
+from fusedrl.config.derive import derive_ppo, describe, to_dict, total_steps
+from fusedrl.config.load import to_yaml
+from fusedrl.config.schema import AlgorithmConfig, PPOConfig
+from fusedrl.data.tokenizer import Tokenizer
+from fusedrl.rewards.function import VERIFIER
+from fusedrl.rewards.runner import RewardRunner
+from fusedrl.rl.kl import AdaptiveController, FixedController
+from fusedrl.telemetry.libraries import libraries_line
+from fusedrl.telemetry.logger import MetricsLogger, open_logger
+from fusedrl.telemetry.run_folder import open_run_folder
+from fusedrl.trainers.generation import build_generator
+from fusedrl.trainers.outputs import Outputs
+from fusedrl.trainers.planning import Planner
+from fusedrl.trainers.ppo import PPO
+from fusedrl.trainers.prompting import prompt_source
+from fusedrl.trainers.roles import Role, RoleSpec, TrainedRole, build_role, build_trained_role, make_executor
+
+
+@contextmanager
+def ppo_run(config: PPOConfig, *, command: list[str]) -> Iterator[tuple[PPO, int]]:
+    """(the run, its number of steps). Worker processes and log files are closed at the end."""
+    prompts = prompt_source(config.data, Tokenizer(config.actor_rollout_ref.model.path))
+    steps = total_steps(config.trainer, rows=len(prompts.train), batch=config.data.train_batch_size)
+    with ExitStack() as closing:
+        logger = closing.enter_context(_open_logger(config, steps=steps, command=command))
+        if prompts.too_long:
+            logger.say(f"{prompts.too_long} prompts were too long (data.truncation={config.data.truncation})")
+        actor, critic = _trained(config, steps=steps)
+        frozen = _frozen(config)
+        length = config.data.max_prompt_length + config.data.max_response_length
+        rollout, timeout_s = config.actor_rollout_ref.rollout, config.trainer.timeout_s
+        run = PPO(
+            config=config,
+            prompts=prompts,
+            actor=actor,
+            critic=critic,
+            reference=frozen.get("ref"),
+            reward=frozen.get("reward"),
+            generator=build_generator(actor, rollout, max_length=length, timeout_s=timeout_s),
+            executor=make_executor([actor, critic, *frozen.values()], timeout_s=timeout_s),
+            planner=Planner(config.schedule),
+            runner=_runner(config, closing),
+            kl=_controller(config.algorithm),
+            logger=logger,
+            outputs=Outputs(Path(config.trainer.default_local_dir), config.actor_rollout_ref.model.path),
+        )
+        yield run, steps
+
+
+def _open_logger(config: PPOConfig, *, steps: int, command: list[str]) -> MetricsLogger:
+    """Rank 0 makes the run folder and writes; on other ranks a logger without sinks."""
+    if dist.get_rank() != 0:
+        return MetricsLogger()
+    sizes = derive_ppo(config, world=dist.get_world_size())
+    path = Path(config.trainer.default_local_dir)
+    folder = open_run_folder(path, config_yaml=to_yaml(config), sizes=to_dict(sizes), command=command)
+    logger = open_logger(config.trainer, folder, total_steps=steps)
+    for line in [libraries_line(), *describe(sizes)]:
+        logger.say(line)
+    return logger
+
+
+def _trained(config: PPOConfig, *, steps: int) -> tuple[TrainedRole, TrainedRole]:
+    policy, critic = config.actor_rollout_ref, config.critic
+    updates = steps * derive_ppo(config, world=dist.get_world_size()).updates_per_step
+    actor_spec = RoleSpec.of(
+        "actor", policy.actor.megatron, key="actor_rollout_ref.actor.megatron", folder=policy.model.path
+    )
+    critic_spec = RoleSpec.of(
+        "critic",
+        critic.megatron,
+        key="critic.megatron",
+        folder=critic.model.path,
+        head="value",
+        reverse=True,
+    )
+    options: dict[str, Any] = {"steps": updates, "seed": config.trainer.seed, "timeout_s": config.trainer.timeout_s}
+    return (
+        build_trained_role(
+            actor_spec,
+            policy.actor.optim,
+            distributed_optimizer=policy.actor.megatron.use_distributed_optimizer,
+            **options,
+        ),
+        build_trained_role(
+            critic_spec,
+            critic.optim,
+            distributed_optimizer=critic.megatron.use_distributed_optimizer,
+            **options,
+        ),
+    )
+
+
+def _frozen(config: PPOConfig) -> dict[str, Role]:
+    """The reference where a KL to it is used, the reward model where it is switched on."""
+    policy, reward = config.actor_rollout_ref, config.reward_model
+    specs = []
+    if config.algorithm.use_kl_in_reward or policy.actor.use_kl_loss:
+        key = "actor_rollout_ref.ref.megatron"
+        specs.append(RoleSpec.of("ref", policy.ref.megatron, key=key, folder=policy.model.path))
+    if reward.enable:
+        assert reward.model.path is not None  # the configuration's check
+        key = "reward_model.megatron"
+        specs.append(RoleSpec.of("reward", reward.megatron, key=key, folder=reward.model.path, head="value"))
+    build: Callable[[RoleSpec], Role] = lambda spec: build_role(  # noqa: E731
+        spec, seed=config.trainer.seed, timeout_s=config.trainer.timeout_s
+    )
+    return {spec.name: build(spec) for spec in specs}
+
+
+def _runner(config: PPOConfig, closing: ExitStack) -> RewardRunner | None:
+    """Rank 0's reward function: the user's, or the verifier of a generated task; none with a reward model alone."""
+    function = config.custom_reward_function
+    path = function.path or (str(VERIFIER) if config.data.task.name else None)
+    if dist.get_rank() != 0 or path is None:
+        return None
+    return closing.enter_context(
+        RewardRunner(
+            path,
+            name=function.name if function.path else "compute_score",
+            workers=function.num_workers,
+            timeout=function.timeout_s,
+            default_score=function.default_score,
+        )
+    )
+
+
+def _controller(algorithm: AlgorithmConfig) -> FixedController | AdaptiveController:
+    control = algorithm.kl_ctrl
+    if control.type == "fixed":
+        return FixedController(control.kl_coef)
+    return AdaptiveController(control.kl_coef, target=control.target_kl, horizon=control.horizon)
