@@ -16,10 +16,12 @@ from torch import Tensor
 
 from fusedrl.models.architecture import Architecture
 from fusedrl.models.build import build_model
+from fusedrl.models.fill import fill
 from fusedrl.models.hf_export import export_hf
 from fusedrl.models.hf_import import load_hf
 from fusedrl.models.logprob import entropy, token_log_probs
 from fusedrl.models.training import OptimizerSettings, TrainableModel
+from fusedrl.models.weights import shapes
 from fusedrl.parallel.groups import ProcessGroupCollection, build_groups
 from fusedrl.parallel.layout import Layout
 from fusedrl.parallel.pipeline_view import stage_ranks
@@ -98,6 +100,18 @@ def build_error(arch: dict[str, Any], *, layout: tuple[int, int, int], padded_vo
     except ValueError as error:
         return str(error)
     return ""
+
+
+def values_after_filling_with_ones(layout: tuple[int, int, int]) -> dict[str, Any]:
+    """Distinct numbers in the vocabulary tables and in all other weights; the embedding's rows that are no padding."""
+    model = build_model(TINY, build_groups(Layout(*layout)), seed=1)
+    known = dict(shapes(TINY, head="lm"))
+    fill(model, lambda name: torch.ones(known[name]))
+    tables, others = set[float](), set[float]()
+    for parameter in model.parameters():
+        (tables if parameter.shape[0] * layout[0] == model.padded_vocab else others).update(parameter.unique().tolist())
+    rows = int(model.embedding.word_embeddings.weight[:, 0].sum()) if model.pre_process else 0
+    return {"tables": tables, "others": others, "embedding_rows": rows}
 
 
 def facts_of_two_models() -> dict[str, Any]:
