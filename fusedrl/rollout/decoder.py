@@ -136,18 +136,29 @@ class CachedDecoder:
         return self._logits(self._walk(token_R, position_R, attend=attend))
 
     def _walk(self, token_N: Tensor, position_N: Tensor, *, attend: Attend) -> Tensor:
-        cos_N11D = self._cos_TD[position_N][:, None, None]
-        sin_N11D = self._sin_TD[position_N][:, None, None]
+        rope = self._rope(position_N)
         hidden_NH = self._embed(token_N)
         for index, weights in enumerate(self.layers):
             normed_NH = self._norm(hidden_NH, weights.input_norm)
-            qkv_NGHD = self._qkv(normed_NH, weights, cos_N11D=cos_N11D, sin_N11D=sin_N11D)
+            qkv_NGHD = self._qkv(normed_NH, weights, rope=rope)
             hidden_NH = hidden_NH + self._row_parallel(attend(index, qkv_NGHD), weights.proj, weights.proj_bias)
             normed_NH = self._norm(hidden_NH, weights.mlp_norm)
             hidden_NH = hidden_NH + self._mlp(normed_NH, weights)
         return hidden_NH
 
-    def _qkv(self, normed_NH: Tensor, weights: LayerWeights, *, cos_N11D: Tensor, sin_N11D: Tensor) -> Tensor:
+    def _rope(self, position_N: Tensor) -> tuple[Tensor, Tensor]:
+        """(cos_N1HD, sin_N1HD) for all heads of a group; the value's are 1 and 0.
+
+        Turning the value by nothing costs less than cutting it out: the product then runs over whole memory.
+        """
+        heads = (1, 1, self.queries + 2, 1)
+        cos_N1HD = self._cos_TD[position_N][:, None, None].repeat(heads)
+        sin_N1HD = self._sin_TD[position_N][:, None, None].repeat(heads)
+        cos_N1HD[:, :, -1] = 1
+        sin_N1HD[:, :, -1] = 0
+        return cos_N1HD, sin_N1HD
+
+    def _qkv(self, normed_NH: Tensor, weights: LayerWeights, *, rope: tuple[Tensor, Tensor]) -> Tensor:
         """qkv_NGHD: the Q queries and the key of each group rotated, the value as it is."""
         qkv_NGHD = F.linear(normed_NH, weights.qkv, weights.qkv_bias).view(
             -1, self.groups, self.queries + 2, self.head_dim
@@ -156,10 +167,9 @@ class CachedDecoder:
             query_NGQD, key_NGD = qkv_NGHD[:, :, : self.queries], qkv_NGHD[:, :, self.queries]
             query_NGQD.copy_(self._norm(query_NGQD, weights.query_norm))
             key_NGD.copy_(self._norm(key_NGD, weights.key_norm))
-        rotated_NGHD = qkv_NGHD[:, :, :-1]
-        halves_swapped_NGHD = rotated_NGHD.roll(self.head_dim // 2, -1)
-        rotated_NGHD.mul_(cos_N11D).addcmul_(halves_swapped_NGHD, sin_N11D)
-        return qkv_NGHD
+        cos_N1HD, sin_N1HD = rope
+        halves_swapped_NGHD = qkv_NGHD.roll(self.head_dim // 2, -1)
+        return qkv_NGHD.mul_(cos_N1HD).addcmul_(halves_swapped_NGHD, sin_N1HD)
 
     def _causal(self, qkv_PTGHD: Tensor) -> Tensor:
         """context_N(GQD) of whole prompts; right padding is never looked at by a real token."""
