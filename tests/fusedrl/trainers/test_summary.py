@@ -1,0 +1,20 @@
+from pathlib import Path
+
+from fusedrl.trainers.summary import summary_lines
+
+
+def test_last_lines_tell_validation_before_and_after_and_the_bubble() -> None:
+    history = [
+        {"val-core/sums/acc/mean@1": 0.25},
+        {"perf/bubble_ratio/planned": 0.1, "perf/bubble_ratio/measured": 0.3},
+        {
+            "perf/bubble_ratio/planned": 0.1,
+            "perf/bubble_ratio/measured": 0.5,
+            "val-core/sums/acc/mean@1": 0.75,
+        },
+    ]
+    text = "\n".join(summary_lines(history, folder=Path("runs/x"), minutes=1.5))
+    assert "done in 1.5 minutes, 2 steps" in text
+    assert "sums/acc/mean@1: 0.250 before, 0.750 after" in text
+    assert "planned 0.100" in text
+    assert "measured 0.400" in text
