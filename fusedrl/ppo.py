@@ -26,7 +26,8 @@ def warm_start_config(config: PPOConfig) -> SFTConfig:
     """The SFT run that makes the model's folder."""
     model = config.actor_rollout_ref.model
     made = model.path.removesuffix("/huggingface")
-    return load("sft", [f"experiment={model.warm_start}", f"trainer.default_local_dir={made}"])
+    arguments = [f"experiment={model.warm_start}", f"trainer.default_local_dir={made}", *model.warm_start_overrides]
+    return load("sft", arguments)
 
 
 def problems(config: PPOConfig, world: int) -> list[str]:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from fusedrl.config.schema import ScheduleConfig
+from fusedrl.pipeline.costs import ConstantCost, Cost
 from fusedrl.pipeline.executor import Work
 from fusedrl.pipeline.microbatch import shapes_of
 from fusedrl.pipeline.plan import Planned, Shapes, plan_pass
@@ -37,7 +38,8 @@ class Planner:
 
     def _plan(self, passes: Mapping[str, tuple[Role, Work]], shapes: Mapping[str, Shapes]) -> Program:
         models = [
-            planned(role, shapes=shapes[name], trains=work.loss is not None) for name, (role, work) in passes.items()
+            planned(role, shapes=shapes[name], trains=work.loss is not None, cost=self._cost(role))
+            for name, (role, work) in passes.items()
         ]
         trains = any(model.trains for model in models)
         # an order from a file is made for training passes
@@ -45,9 +47,16 @@ class Planner:
         cap = self.schedule.memory_cap if trains else None
         return plan_pass(models, method=method, memory_cap=cap, comm=self.schedule.comm)
 
+    def _cost(self, role: Role) -> Cost:
+        """Counted from the role's architecture, or the configuration's constants (the actor's for frozen models)."""
+        if self.schedule.costs == "counted":
+            return role.cost
+        constants = self.schedule.critic if role.name == "critic" else self.schedule.actor
+        return ConstantCost(constants.forward, constants.backward, constants.activation)
 
-def planned(role: Role, *, shapes: Shapes, trains: bool) -> Planned:
-    """A role's part of a plan, its costs counted from its architecture."""
+
+def planned(role: Role, *, shapes: Shapes, trains: bool, cost: Cost) -> Planned:
+    """A role's part of a plan."""
     layout = role.layout
     return Planned(
         name=role.name,
@@ -57,6 +66,6 @@ def planned(role: Role, *, shapes: Shapes, trains: bool) -> Planned:
         dp=layout.dp,
         reverse=role.spec.reverse,
         trains=trains,
-        cost=role.cost,
+        cost=cost,
         key=role.spec.key,
     )
