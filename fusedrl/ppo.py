@@ -40,7 +40,8 @@ def problems(config: PPOConfig, world: int) -> list[str]:
             return [
                 f"actor_rollout_ref.model.path={policy.model.path}: a warm start writes NAME/huggingface; end it so"
             ]
-        return sft_problems(warm_start_config(config), world) + check_ppo(config, world=world, models={})
+        first = [f"warm start: {line}" for line in sft_problems(warm_start_config(config), world)]
+        return first + check_ppo(config, world=world, models={})
     folders = {"actor": policy.model.path, "critic": config.critic.model.path, "ref": policy.model.path}
     if reward.enable and reward.model.path is not None:
         folders["reward"] = reward.model.path

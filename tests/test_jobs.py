@@ -53,7 +53,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
         "custom_reward_function={path: reward.py, name: closeness, num_workers: 1}",
         "trainer={total_training_steps: 2, experiment_name: tiny, test_freq: 1}",
         "actor_rollout_ref.model.path=runs/tiny_sft/huggingface",
-        "actor_rollout_ref.model.warm_start_overrides=[trainer.total_training_steps=2,data.task.train_size=64]",
+        "actor_rollout_ref.model.warm_start_overrides=['trainer.total_training_steps=2','data.task.train_size=200']",
         ranks=2,
         cwd=folder,
     )

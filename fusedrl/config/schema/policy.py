@@ -19,7 +19,7 @@ class ModelConfig:
     warm_start: str | None = key(
         None, help="SFT experiment (configs/experiment/sft/NAME.yaml) that is run first where path does not exist yet"
     )
-    warm_start_overrides: list[str] = key([], help="Arguments of that run, such as [trainer.total_training_steps=20]")
+    warm_start_overrides: list[str] = key([], help="Arguments of that run, such as ['trainer.total_training_steps=20']")
 
 
 @dataclass(frozen=True)
