@@ -1,56 +1,82 @@
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from fusedrl.data.files import RowError, read_rows
 
+CHAT = [{"role": "user", "content": "3 + 4?"}]
+FULL = {
+    "prompt": "3+4=",
+    "data_source": "sums",
+    "reward_model": {"style": "rule", "ground_truth": "7"},
+    "extra_info": {"index": 5},
+}
 
-def write(path: Path, *lines: object) -> Path:
-    path.write_text("".join((line if isinstance(line, str) else json.dumps(line)) + "\n" for line in lines))
+
+def write(folder: Path, *lines: Any, name: str = "rows.jsonl") -> Path:
+    path = folder / name
+    path.write_text("\n".join(line if isinstance(line, str) else json.dumps(line) for line in lines), encoding="utf-8")
     return path
 
 
-def test_rows_have_verl_s_columns(tmp_path: Path) -> None:
-    chat = [{"role": "user", "content": "2+2?"}]
-    path = write(
-        tmp_path / "a.jsonl",
-        {"prompt": "1+1=", "data_source": "sums", "reward_model": {"ground_truth": "2"}, "extra_info": {"k": 1}},
-        "",
-        {"prompt": chat, "answer": "4"},
-    )
-    first, second = read_rows([path])
-    assert (first.prompt, first.data_source, first.ground_truth, first.extra_info) == ("1+1=", "sums", "2", {"k": 1})
-    assert (second.prompt, second.ground_truth, second.place) == (chat, "4", f"{path}:3")
+def test_a_row_has_verl_s_columns_and_its_place(tmp_path: Path) -> None:
+    path = write(tmp_path, FULL)
+    (row,) = read_rows([path])
+    assert (row.prompt, row.data_source, row.ground_truth, row.extra_info) == ("3+4=", "sums", "7", {"index": 5})
+    assert row.place == f"{path}:1"
+
+
+def test_a_chat_stays_messages_and_an_answer_is_the_ground_truth(tmp_path: Path) -> None:
+    (row,) = read_rows([write(tmp_path, {"prompt": CHAT, "answer": "7"})])
+    assert row.prompt == CHAT
+    assert row.ground_truth == "7"
+    assert (row.data_source, row.extra_info) == ("", {})
+
+
+def test_files_follow_each_other_and_blank_lines_keep_the_numbering(tmp_path: Path) -> None:
+    first = write(tmp_path, "", FULL, "  ", FULL, "", name="a.jsonl")
+    second = write(tmp_path, FULL, name="b.jsonl")
+    assert [row.place for row in read_rows([first, second])] == [f"{first}:2", f"{first}:4", f"{second}:1"]
+
+
+def test_only_newlines_end_a_row(tmp_path: Path) -> None:
+    text = "one\u2028two\u0085three"  # line ends to str.splitlines, plain characters inside JSON
+    path = write(tmp_path, json.dumps({"prompt": text}, ensure_ascii=False), FULL)
+    assert [row.prompt for row in read_rows([path])] == [text, "3+4="]
 
 
 @pytest.mark.parametrize(
-    ("line", "named"),
+    ("line", "reason"),
     [
-        ("{not json", "not JSON"),
-        ("[1]", "a row is an object"),
-        ({"question": "1+1"}, "prompt must be text"),
+        ('{"prompt": "a"', "not JSON"),
+        ("[1, 2]", "a row is an object with 'prompt', not list"),
+        ({"data_source": "sums"}, "prompt must be text, or a list of messages with role and content; found nothing"),
         ({"prompt": ""}, "prompt must be text"),
-        ({"prompt": [{"role": "user"}]}, "prompt must be text"),
-        ({"prompt": "a", "data_source": 3}, "data_source must be str"),
-        ({"prompt": "a", "reward_model": {"truth": 1}}, "no ground_truth; it has truth"),
-        ({"prompt": "a", "extra_info": []}, "extra_info must be dict"),
+        ({"prompt": 3}, "found 3"),
+        ({"prompt": []}, "prompt must be text"),
+        ({"prompt": [{"role": "user"}]}, "a list of messages with role and content"),
+        ({"prompt": "a", "data_source": 3}, "data_source must be str, not int"),
+        ({"prompt": "a", "extra_info": [1]}, "extra_info must be dict, not list"),
+        ({"prompt": "a", "reward_model": "7"}, "reward_model must be dict, not str"),
+        ({"prompt": "a", "reward_model": {"style": "rule"}}, "reward_model has no ground_truth; it has style"),
     ],
 )
-def test_each_bad_row_names_file_and_line(tmp_path: Path, line: object, named: str) -> None:
-    path = write(tmp_path / "bad.jsonl", {"prompt": "fine"}, line)
-    with pytest.raises(RowError, match=named) as error:
+def test_an_unusable_row_is_named_by_file_and_line(tmp_path: Path, line: Any, reason: str) -> None:
+    path = write(tmp_path, FULL, "", line, FULL)
+    with pytest.raises(RowError) as caught:
         read_rows([path])
-    assert str(error.value).startswith(f"{path}:2: ")
+    assert str(caught.value).startswith(f"{path}:3: ")
+    assert reason in str(caught.value)
 
 
-def test_missing_and_empty_files_are_errors(tmp_path: Path) -> None:
-    with pytest.raises(RowError, match=r"none\.jsonl: cannot be read"):
-        read_rows([tmp_path / "none.jsonl"])
-    with pytest.raises(RowError, match="holds no row"):
-        read_rows([write(tmp_path / "empty.jsonl", "")])
-
-
-def test_a_score_of_zero_is_a_ground_truth(tmp_path: Path) -> None:
-    path = write(tmp_path / "a.jsonl", {"prompt": "0=", "reward_model": {"ground_truth": 0}})
-    assert read_rows([path])[0].ground_truth == 0
+def test_missing_empty_and_undecodable_files_are_named(tmp_path: Path) -> None:
+    binary = tmp_path / "binary.jsonl"
+    binary.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(RowError, match=r"absent\.jsonl: cannot be read"):
+        read_rows([tmp_path / "absent.jsonl"])
+    with pytest.raises(RowError, match=r"empty\.jsonl: the file holds no row"):
+        read_rows([write(tmp_path, "", name="empty.jsonl")])
+    with pytest.raises(RowError, match=r"binary\.jsonl: cannot be read"):
+        read_rows([binary])

@@ -5,32 +5,55 @@ from hypothesis import strategies as st
 from fusedrl.data.sampler import RowSampler
 
 
-@given(size=st.integers(1, 30), batch=st.integers(1, 40), shuffle=st.booleans())
-def test_every_epoch_gives_each_row_once(size: int, batch: int, shuffle: bool) -> None:
-    sampler = RowSampler(size=size, seed=1, shuffle=shuffle)
-    drawn = [index for _ in range(3 * size) for index in sampler.next(batch)]
-    for epoch in range(3):
-        assert sorted(drawn[epoch * size : (epoch + 1) * size]) == list(range(size))
+def sampler(size: int = 10, *, seed: int = 3, shuffle: bool = True) -> RowSampler:
+    return RowSampler(size=size, seed=seed, shuffle=shuffle)
 
 
-@given(before=st.integers(0, 50), after=st.integers(1, 50))
-def test_a_resumed_sampler_goes_on_as_the_uninterrupted_one(before: int, after: int) -> None:
-    whole, first, second = (RowSampler(size=7, seed=4, shuffle=True) for _ in range(3))
-    expected = whole.next(before + after)[before:]
-    first.next(before)
-    second.load_state_dict(first.state_dict())
-    assert second.next(after) == expected
-    assert second.epoch == (before + after) // 7
+def test_each_epoch_gives_every_row_once_in_another_order() -> None:
+    rows = sampler()
+    epochs = [rows.next(10) for _ in range(3)]
+    assert [sorted(epoch) for epoch in epochs] == [list(range(10))] * 3
+    assert epochs[0] != epochs[1] != epochs[2]
 
 
-def test_epochs_and_seeds_differ() -> None:
-    sampler = RowSampler(size=20, seed=0, shuffle=True)
-    assert sampler.next(20) != sampler.next(20)
-    assert RowSampler(size=20, seed=1, shuffle=True).next(20) != RowSampler(size=20, seed=0, shuffle=True).next(20)
+def test_without_shuffling_rows_come_in_their_order() -> None:
+    assert sampler(3, shuffle=False).next(7) == [0, 1, 2, 0, 1, 2, 0]
 
 
-def test_other_rows_cannot_be_resumed() -> None:
-    with pytest.raises(ValueError, match="size 5 saved, 6 now"):
-        RowSampler(size=6, seed=0, shuffle=True).load_state_dict(RowSampler(size=5, seed=0, shuffle=True).state_dict())
-    with pytest.raises(ValueError, match="no rows"):
-        RowSampler(size=0, seed=0, shuffle=True)
+@given(st.lists(st.integers(1, 12), min_size=1, max_size=8))
+def test_order_does_not_depend_on_how_it_is_asked_for(counts: list[int]) -> None:
+    rows = sampler()
+    assert [index for count in counts for index in rows.next(count)] == sampler().next(sum(counts))
+
+
+@pytest.mark.parametrize("taken", [0, 1, 9, 10, 11, 25])
+def test_resumed_equals_uninterrupted(taken: int) -> None:
+    rows = sampler()
+    rows.next(taken)
+    resumed = sampler()
+    resumed.load_state_dict(rows.state_dict())
+    assert resumed.epoch == rows.epoch == taken // 10
+    assert resumed.next(17) == rows.next(17)
+
+
+def test_the_seed_alone_decides() -> None:
+    assert sampler().next(20) == sampler().next(20)
+    assert sampler().next(20) != sampler(seed=4).next(20)
+
+
+@pytest.mark.parametrize(
+    ("other", "reason"),
+    [
+        (sampler(11), "size 10 saved, 11 now"),
+        (sampler(seed=4), "seed 3 saved, 4 now"),
+        (sampler(shuffle=False), "shuffle 1 saved, 0 now"),
+    ],
+)
+def test_a_state_of_other_rows_is_refused(other: RowSampler, reason: str) -> None:
+    with pytest.raises(ValueError, match=reason):
+        other.load_state_dict(sampler().state_dict())
+
+
+def test_no_rows_is_an_error_that_names_the_keys() -> None:
+    with pytest.raises(ValueError, match=r"data\.train_files or data\.task"):
+        sampler(0)

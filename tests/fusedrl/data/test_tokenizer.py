@@ -2,74 +2,90 @@ import json
 from pathlib import Path
 
 import pytest
+from tokenizers import Tokenizer as FastTokenizer
+from tokenizers import models, pre_tokenizers, processors
 
-from fusedrl.data.characters import BOS_ID, EOS_ID, PAD_ID, write_character_tokenizer
+from fusedrl.data.characters import EOS_ID, write_character_tokenizer
 from fusedrl.data.rows import Row
 from fusedrl.data.tokenizer import Tokenizer
 
-CHAT_TEMPLATE = (
-    "<bos>{% for m in messages %}{{ m['role'][0] }}:{{ m['content'] }};{% endfor %}"
-    "{% if add_generation_prompt %}a:{% endif %}"
+VOCABULARY = {"<s>": 0, "</s>": 1, "<|user|>": 2, "<|assistant|>": 3, "what": 4, "is": 5, "it": 6, "seven": 7}
+TEMPLATE = (
+    "{{ bos_token }}{% for message in messages %} <|{{ message.role }}|> {{ message.content }}{% endfor %}"
+    "{% if add_generation_prompt %} <|assistant|>{% endif %}"
 )
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    assert write_character_tokenizer(tmp_path, "0123456789+=:;ua") == 19
-    return tmp_path
+def write_words(
+    folder: Path, *, template: str | None = TEMPLATE, stop_ids: object = None, pad: str | None = None
+) -> Path:
+    """A tokenizer of words that puts <s> before every text it encodes, as Llama's does."""
+    tokenizer = FastTokenizer(models.WordLevel(VOCABULARY, unk_token="it"))
+    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    tokenizer.add_special_tokens(["<s>", "</s>", "<|user|>", "<|assistant|>"])
+    tokenizer.post_processor = processors.TemplateProcessing(single="<s> $A", special_tokens=[("<s>", 0)])
+    tokenizer.save(str(folder / "tokenizer.json"))
+    config = {"tokenizer_class": "PreTrainedTokenizerFast", "bos_token": "<s>", "eos_token": "</s>"}
+    config |= {"chat_template": template} if template else {}
+    config |= {"pad_token": pad} if pad else {}
+    (folder / "tokenizer_config.json").write_text(json.dumps(config))
+    if stop_ids is not None:
+        (folder / "generation_config.json").write_text(json.dumps({"eos_token_id": stop_ids}))
+    return folder
 
 
-def configure(folder: Path, **changes: object) -> None:
-    path = folder / "tokenizer_config.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+def chat(content: str) -> Row:
+    return Row(prompt=[{"role": "user", "content": content}], place="f:3")
 
 
-def test_characters_round_trip(folder: Path) -> None:
-    tokenizer = Tokenizer(folder)
-    tokens = tokenizer.encode_prompt(Row("12+3="))
-    assert len(tokens) == 5
-    assert tokenizer.decode(tokens) == "12+3="
-    assert tokenizer.encode_answer("15") == (tokens[0], 3 + 5, EOS_ID)
-    assert tokenizer.decode((*tokens, EOS_ID, PAD_ID)) == "12+3="
+def test_text_has_one_first_token(tmp_path: Path) -> None:
+    assert Tokenizer(write_words(tmp_path)).encode_prompt(Row("what is it")) == (0, 4, 5, 6)
 
 
-def test_unknown_character_is_an_error_naming_the_place(folder: Path) -> None:
-    with pytest.raises(ValueError, match=r"f\.jsonl:3: '1\*2' holds a character"):
-        Tokenizer(folder).encode_prompt(Row("1*2", place="f.jsonl:3"))
-    with pytest.raises(ValueError, match="holds a character"):
-        Tokenizer(folder).encode_answer("x")
+def test_a_chat_goes_through_the_template_once_and_its_first_token_is_not_doubled(tmp_path: Path) -> None:
+    assert Tokenizer(write_words(tmp_path)).encode_prompt(chat("what is it")) == (0, 2, 4, 5, 6, 3)
 
 
-def test_a_chat_s_first_token_is_not_doubled(folder: Path) -> None:
-    configure(folder, chat_template=CHAT_TEMPLATE)
-    tokens = Tokenizer(folder).encode_prompt(Row([{"role": "user", "content": "1+1"}]))
-    assert tokens.count(BOS_ID) == 1
-    assert tokens[0] == BOS_ID
-    assert Tokenizer(folder).decode(tokens) == "u:1+1;a:"
+def test_an_answer_ends_and_does_not_begin_anew(tmp_path: Path) -> None:
+    assert Tokenizer(write_words(tmp_path)).encode_answer("seven") == (7, 1)
 
 
-def test_a_chat_without_a_template_is_an_error(folder: Path) -> None:
-    with pytest.raises(ValueError, match=r"f\.jsonl:1: the prompt is a chat"):
-        Tokenizer(folder).encode_prompt(Row([{"role": "user", "content": "1"}], place="f.jsonl:1"))
+def test_a_chat_without_a_template_is_an_error_at_its_row(tmp_path: Path) -> None:
+    tokenizer = Tokenizer(write_words(tmp_path, template=None))
+    with pytest.raises(ValueError, match="f:3: the prompt is a chat, but"):
+        tokenizer.encode_prompt(chat("what"))
 
 
-def test_end_tokens_are_a_set(folder: Path) -> None:
-    (folder / "generation_config.json").write_text(json.dumps({"eos_token_id": [EOS_ID, 7]}))
-    assert Tokenizer(folder).stop_token_ids == {EOS_ID, 7}
+@pytest.mark.parametrize(("named", "stops"), [(None, {1}), (3, {1, 3}), ([1, 3, 6], {1, 3, 6})])
+def test_the_end_is_any_of_the_tokenizer_s_and_the_generation_config_s(
+    tmp_path: Path, named: object, stops: set[int]
+) -> None:
+    assert Tokenizer(write_words(tmp_path, stop_ids=named)).stop_token_ids == stops
 
 
-def test_pad_may_equal_the_end_token(folder: Path) -> None:
-    configure(folder, pad_token="<eos>")
-    tokenizer = Tokenizer(folder)
-    assert tokenizer.pad_token_id == EOS_ID
-    assert tokenizer.encode_prompt(Row("1+1=")) != ()
+def test_padding_may_be_an_end_token_where_none_is_named(tmp_path: Path) -> None:
+    (tmp_path / "without").mkdir()
+    (tmp_path / "with").mkdir()
+    assert Tokenizer(write_words(tmp_path / "without", stop_ids=[3])).pad_token_id == 1
+    assert Tokenizer(write_words(tmp_path / "with", pad="<s>")).pad_token_id == 0
+
+
+def test_decoding_leaves_special_tokens_out(tmp_path: Path) -> None:
+    tokenizer = Tokenizer(write_words(tmp_path))
+    assert tokenizer.decode([0, 7, 1]) == "seven"
+    assert tokenizer.vocab_size == len(VOCABULARY)
+
+
+def test_a_character_outside_the_alphabet_is_an_error_at_its_row(tmp_path: Path) -> None:
+    write_character_tokenizer(tmp_path, "0123456789+-=")
+    tokenizer = Tokenizer(tmp_path)
+    assert tokenizer.encode_answer("7") == (10, EOS_ID)
+    with pytest.raises(ValueError, match=r"f:9: '3 \+ 4=' holds a character that the tokenizer of"):
+        tokenizer.encode_prompt(Row("3 + 4=", place="f:9"))
+    with pytest.raises(ValueError, match="text: 'x' holds a character"):
+        tokenizer.encode_answer("x")
 
 
 def test_a_folder_without_a_tokenizer_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="no tokenizer can be loaded"):
-        Tokenizer(tmp_path / "nothing")
-
-
-def test_alphabet_names_each_character_once(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="each character once"):
-        write_character_tokenizer(tmp_path, "aab")
+    with pytest.raises(ValueError, match="no tokenizer can be loaded from there"):
+        Tokenizer(tmp_path)
