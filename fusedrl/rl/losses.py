@@ -43,7 +43,7 @@ def policy_loss(
     per token (correction.py); they carry no gradient.
     """
     check_shapes(mask_BT, logp=logp_BT, old_logp=old_logp_BT, advantages=advantages_BT)
-    log_ratio_BT = select(logp_BT, mask_BT) - select(old_logp_BT, mask_BT)
+    log_ratio_BT = select(logp_BT, mask_BT) - select(old_logp_BT, mask_BT).detach()
     surrogate_BT, clipped = clipped_surrogate(
         log_ratio_BT,
         select(advantages_BT, mask_BT).detach(),

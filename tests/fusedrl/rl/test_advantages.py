@@ -1,3 +1,5 @@
+from collections.abc import Callable
+
 import pytest
 import torch
 from torch import Tensor
@@ -108,7 +110,7 @@ EIGHT = (1.0, 1.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0)
     ],
     ids=["rloo", "grpo", "grpo_biased", "dr_grpo"],
 )
-def test_group_estimators_of_three_right_in_eight(estimator, right: float, wrong: float) -> None:
+def test_group_estimators_of_three_right_in_eight(estimator: Callable, right: float, wrong: float) -> None:
     found, returns = estimator(*scores(*EIGHT)[:1], one_group(8), scores(*EIGHT)[1])
     assert found.flatten().tolist() == pytest.approx([right] * 3 + [wrong] * 5, abs=5e-5)
     assert returns.flatten().tolist() == list(EIGHT)

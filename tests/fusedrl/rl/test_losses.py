@@ -1,4 +1,5 @@
 import math
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -135,12 +136,37 @@ def test_a_ratio_beyond_the_exponential_stays_finite() -> None:
     assert math.isfinite(loss)
 
 
-def test_advantages_and_old_logprobs_receive_no_harmful_gradient() -> None:
-    logp_BT, old_BT, adv_BT, mask_BT = policy_batch(seed=14)
-    adv_BT.requires_grad_()
-    loss, _ = losses.policy_loss(logp_BT.requires_grad_(), old_BT, adv_BT, mask_BT)
+@pytest.mark.parametrize("function", [losses.policy_loss, losses.gspo, losses.value_loss])
+def test_targets_receive_no_gradient_and_metrics_carry_none(function: Callable) -> None:
+    *batch, mask_BT = policy_batch(seed=14)
+    leaves = [x.clone().requires_grad_() for x in batch]
+    loss, metrics = function(*leaves, mask_BT)
     loss.backward()
-    assert adv_BT.grad is None
+    assert [i for i, leaf in enumerate(leaves) if leaf.grad is None] == [1, 2]
+    assert not any(value.requires_grad for value in metrics.values())
+
+
+def test_metrics_of_single_terms_carry_no_gradient() -> None:
+    x, mask = rows([1.0, 2.0]).requires_grad_(), rows([1, 1])
+    for _, metrics in (losses.entropy(x, mask), losses.kl_loss(x, x.detach(), mask), losses.ptx_loss(x, mask)):
+        assert not any(value.requires_grad for value in metrics.values())
+
+
+def test_default_clips_are_verl_s() -> None:
+    *batch, mask_BT = policy_batch(seed=10)
+    clips = {"clip_ratio_low": 0.2, "clip_ratio_high": 0.2, "clip_ratio_c": 3.0}
+    batch[0] = batch[1] + 3 * (batch[0] - batch[1])  # far enough for the dual clip
+    assert torch.equal(losses.policy_loss(*batch, mask_BT)[0], losses.policy_loss(*batch, mask_BT, **clips)[0])
+    explicit, _ = losses.value_loss(*batch, mask_BT, cliprange_value=0.5)
+    assert torch.equal(losses.value_loss(*batch, mask_BT)[0], explicit)
+
+
+def test_a_clip_range_of_zero_keeps_the_first_step_s_gradient() -> None:
+    logp = rows([-1.0]).requires_grad_()
+    loss, _ = losses.policy_loss(logp, rows([-1.0]), rows([2.0]), rows([1]), clip_ratio_low=0.0, clip_ratio_high=0.0)
+    loss.backward()
+    assert logp.grad is not None
+    assert logp.grad.item() == -2.0
 
 
 def test_weights_scale_the_loss_per_token_and_carry_no_gradient() -> None:
@@ -163,9 +189,13 @@ def test_clip_ranges_that_make_no_sense_are_refused_by_name(key: str, value: flo
         losses.policy_loss(one, one, one, one, **{key: value})
 
 
-def test_shapes_that_would_broadcast_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"advantages has shape \(2, 1\), its mask \(2, 3\)"):
-        losses.policy_loss(torch.zeros(2, 3), torch.zeros(2, 3), torch.zeros(2, 1), torch.ones(2, 3))
+@pytest.mark.parametrize(
+    ("function", "name"),
+    [(losses.policy_loss, "advantages"), (losses.gspo, "advantages"), (losses.value_loss, "returns")],
+)
+def test_shapes_that_would_broadcast_are_refused(function: Callable, name: str) -> None:
+    with pytest.raises(ValueError, match=rf"{name} has shape \(2, 1\), its mask \(2, 3\)"):
+        function(torch.zeros(2, 3), torch.zeros(2, 3), torch.zeros(2, 1), torch.ones(2, 3))
 
 
 def test_gspo_has_one_ratio_a_sequence() -> None:
@@ -179,6 +209,7 @@ def test_gspo_has_one_ratio_a_sequence() -> None:
             terms.append(ppo_of_one(mean, 0.0, float(adv[0]), low=0.05, high=0.08, c=None)[0])
     assert loss.item() == pytest.approx(sum(terms) / len(terms), rel=1e-12)
     assert 0 < metrics["actor/pg_clipfrac"] < 1
+    assert metrics["actor/ppo_kl"].item() == pytest.approx((old_BT - logp_BT)[mask_BT].mean().item())
 
 
 def test_gspo_gradient_is_that_of_the_sequence_ratio() -> None:
@@ -241,7 +272,7 @@ def test_value_loss_is_deaf_to_nan_at_masked_places(which: int) -> None:
 
 
 @pytest.mark.parametrize("function", [losses.policy_loss, losses.gspo, losses.dapo, losses.value_loss])
-def test_an_empty_mask_gives_zero_with_a_gradient(function) -> None:
+def test_an_empty_mask_gives_zero_with_a_gradient(function: Callable) -> None:
     mask_BT = torch.zeros(2, 3)
     leaf = poisoned(torch.ones(2, 3), mask_BT)
     loss, metrics = function(leaf, leaf.detach(), leaf.detach(), mask_BT)
