@@ -18,7 +18,7 @@ Job = tuple[float, float, float]  # head, duration, tail
 
 def lower_bound(problem: Problem) -> float:
     """No valid order of the problem ends earlier."""
-    return max(_preemptive_makespan(jobs) for jobs in jobs_by_rank(build_graph(problem, split=every_split(problem))))
+    return max(preemptive_makespan(jobs) for jobs in jobs_by_rank(build_graph(problem, split=every_split(problem))))
 
 
 def jobs_by_rank(graph: Graph) -> list[list[Job]]:
@@ -30,7 +30,7 @@ def jobs_by_rank(graph: Graph) -> list[list[Job]]:
     return jobs
 
 
-def _preemptive_makespan(jobs: list[Job]) -> float:
+def preemptive_makespan(jobs: list[Job]) -> float:
     """Jackson's preemptive schedule of one rank: the largest completion plus tail."""
     arriving = sorted(jobs, reverse=True)  # popped from the end: earliest head first
     available: list[tuple[float, float]] = []  # (-tail, time left)

@@ -1,6 +1,7 @@
 """The command line: solve, replay, bounds, draw.
 
-    python -m schedules solve   PROBLEM [--method M] [--memory-cap X] [--out ORDER.csv] [--json]
+    python -m schedules solve   PROBLEM [--method M] [--time-limit S] [--steps N] [--workers N] [--seed N]
+                                        [--memory-cap X] [--out ORDER.csv] [--json]
     python -m schedules replay  PROBLEM ORDER [--json]
     python -m schedules bounds  PROBLEM [--json]
     python -m schedules draw    PROBLEM ORDER [--out FILE.{svg,png,json}]
@@ -24,6 +25,7 @@ from schedules.order import Order, OrderError
 from schedules.order_file import load_order, save_order
 from schedules.problem import Problem, ProblemError
 from schedules.replay import Replay
+from schedules.search.limits import Limits
 from schedules.solve import METHODS, meets, solve
 
 _DRAWERS = {".svg": save_gantt, ".png": save_gantt, ".json": save_trace}
@@ -53,7 +55,7 @@ def _fail(error: Exception, *, code: int) -> int:
 
 def _solve(args: argparse.Namespace) -> int:
     problem = _problem(args)
-    solution = solve(problem, method=args.method)
+    solution = solve(problem, method=args.method, limits=Limits(args.time_limit, args.steps, args.workers, args.seed))
     if args.out:
         save_order(args.out, problem=problem, order=solution.order)
     _print(args, facts(solution.replay, solution.lower_bound, method=solution.method, seconds=solution.seconds))
@@ -125,7 +127,11 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m schedules", description="Orders of fused pipeline work.")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     solving = _command(commands, "solve", _solve, "find an order")
-    solving.add_argument("--method", choices=METHODS, default="greedy")
+    solving.add_argument("--method", choices=METHODS, default="auto")
+    solving.add_argument("--time-limit", type=_positive, default=60.0, metavar="S", help="seconds (60)")
+    solving.add_argument("--steps", type=int, metavar="N", help="search steps: with --workers 1 reproducible")
+    solving.add_argument("--workers", type=int, default=1, metavar="N", help="threads of CP-SAT (1)")
+    solving.add_argument("--seed", type=int, default=0, metavar="N")
     solving.add_argument("--memory-cap", type=float, metavar="X", help="in place of the problem's own")
     solving.add_argument("--out", type=Path, metavar="ORDER.csv")
     replaying = _command(commands, "replay", _replay, "check an order and say what it amounts to")
@@ -146,6 +152,13 @@ def _command(
     command.add_argument("problem", metavar="PROBLEM", help="problem YAML")
     command.set_defaults(run=run)
     return command
+
+
+def _positive(text: str) -> float:
+    value = float(text)
+    if not 0 < value < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text}: expected a number above 0")
+    return value
 
 
 def _drawing(text: str) -> Path:

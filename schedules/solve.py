@@ -10,14 +10,16 @@ from schedules.check import check
 from schedules.order import Order
 from schedules.problem import Problem
 from schedules.replay import Replay
+from schedules.search.limits import Limits
 
 BUILDERS: dict[str, Callable[[Problem], Order]] = {"serial": serial_1f1b, "gpipe": gpipe, "greedy": greedy}
-METHODS = tuple(BUILDERS)
+SEARCHES = ("anneal", "exact", "auto")
+METHODS = (*BUILDERS, *SEARCHES)
 
 
 @dataclass(frozen=True)
 class Solution:
-    """A checked order, its replay, and the bound it is measured against."""
+    """A checked order, its replay, and the best bound known on the makespan."""
 
     order: Order
     replay: Replay
@@ -30,14 +32,33 @@ class Solution:
         return meets(self.replay.makespan, self.lower_bound)
 
 
-def solve(problem: Problem, *, method: str = "greedy") -> Solution:
+def solve(problem: Problem, *, method: str = "auto", limits: Limits | None = None) -> Solution:
     """Raises OrderError where the method's order breaks the memory cap (serial and gpipe do not look at it)."""
     began = time.perf_counter()
-    order = BUILDERS[method](problem)
+    order, bound = _run(problem, method, limits or Limits())
     seconds = time.perf_counter() - began
-    return Solution(order, check(problem, order), lower_bound(problem), method, seconds)
+    return Solution(order, check(problem, order), max(bound, lower_bound(problem)), method, seconds)
 
 
 def meets(makespan: float, bound: float) -> bool:
     """Whether a makespan equals a lower bound, up to sums in floating point."""
     return makespan <= bound * (1 + 1e-9)
+
+
+def _run(problem: Problem, method: str, limits: Limits) -> tuple[Order, float]:
+    """The method's order, and the bound it proved (0 where it proves none). Solvers are loaded only where used."""
+    if method in BUILDERS:
+        return BUILDERS[method](problem), 0.0
+    if method == "anneal":
+        from schedules.search.anneal import anneal
+
+        return anneal(problem, limits=limits), 0.0
+    if method == "exact":
+        from schedules.search.exact import least_makespan
+
+        found = least_makespan(problem, limits=limits)
+        return found.order, found.bound
+    from schedules.search.auto import auto
+
+    found = auto(problem, limits=limits)
+    return found.order, found.bound

@@ -2,7 +2,7 @@
 
 import pytest
 
-from schedules.bounds import lower_bound
+from schedules.bounds import lower_bound, preemptive_makespan
 from schedules.builders import gpipe, greedy, serial_1f1b
 from schedules.problem import Model, Problem
 from schedules.replay import replay
@@ -38,7 +38,11 @@ def test_splitting_lowers_the_bound_to_the_input_parts_on_the_way_back():
     assert lower_bound(split) == 1 + 1 + 2 + 4  # W of the last stage runs beside the first stage's backward
 
 
-def test_uneven_microbatches_preempt_exactly():
+def test_a_late_op_with_a_long_tail_preempts():
+    assert preemptive_makespan([(0, 10, 0), (5, 1, 10)]) == 16  # without preemption the later op would end at 21
+
+
+def test_uneven_microbatches_count_one_by_one():
     # rank 1 gets its first work at 1 and its second at 4, just when it is through with the first
     problem = Problem(2, (Model("a", [0, 1], 2, [[1, 3], [3, 3]]),))
     assert lower_bound(problem) == 1 + 3 + 3

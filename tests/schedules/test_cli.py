@@ -108,13 +108,41 @@ def test_cap_override_that_is_no_number_or_too_low(capsys):
     assert run(capsys, "solve", EXP5, "--memory-cap", "1.9")[0] == 2
 
 
+def test_search_limits_reach_the_search(capsys):
+    args = [
+        "solve",
+        EXP5,
+        "--method",
+        "auto",
+        "--steps",
+        "20000",
+        "--time-limit",
+        "60",
+        "--workers",
+        "1",
+        "--seed",
+        "2",
+    ]
+    first, second = (json.loads(run(capsys, *args, "--memory-cap", "16.7", "--json")[1]) for _ in range(2))
+    assert first.pop("seconds") != second.pop("seconds")
+    assert first == second
+    assert first["makespan"] < 230  # what greedy finds
+
+
 def test_unwritable_out_is_one_line(order, capsys):
     code, _, err = run(capsys, "solve", EXP5, "--out", "/nowhere/o.csv")
     assert (code, err) == (2, "error: /nowhere/o.csv: No such file or directory\n")
 
 
 @pytest.mark.parametrize(
-    "args", [[], ["solve"], ["solve", EXP5, "--method", "magic"], ["draw", EXP5, "o", "--out", "x.gif"]]
+    "args",
+    [
+        [],
+        ["solve"],
+        ["solve", EXP5, "--method", "magic"],
+        ["draw", EXP5, "o", "--out", "x.gif"],
+        ["solve", EXP5, "--time-limit", "0"],
+    ],
 )
 def test_bad_command_lines_exit_with_2(args, capsys):
     with pytest.raises(SystemExit) as caught:

@@ -34,6 +34,12 @@ def test_file_cut_anywhere_is_refused_in_one_line(length):
     assert "\n" not in str(caught.value)
 
 
+def test_file_without_its_last_ops_is_told_to_be_cut_short():
+    short = TEXT.rstrip().rsplit(",", 1)[0] + "\n"
+    with pytest.raises(OrderError, match="the file was cut short or changed: its header counts 2 ranks and 96 ops"):
+        from_csv(PROBLEM, short)
+
+
 def test_order_of_another_problem_is_refused():
     other = Problem(2, (Model("actor", [0, 1], 12, 1, 2), Model("critic", [1, 0], 12, 1, 2.5)))
     with pytest.raises(OrderError, match=f"made for problem {PROBLEM.digest}, this problem is {other.digest}"):

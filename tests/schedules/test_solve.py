@@ -4,13 +4,14 @@ import pytest
 
 from schedules.order import OrderError
 from schedules.problem import Model, Problem
+from schedules.search.limits import Limits
 from schedules.solve import METHODS, meets, solve
 from tests.schedules.published import published
 
 
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_solves_a_fused_problem(method):
-    solution = solve(published(5), method=method)
+    solution = solve(published(5), method=method, limits=Limits(seconds=30, steps=50_000))
     assert solution.replay.makespan >= solution.lower_bound == 225
     assert solution.method == method
     assert solution.seconds > 0
