@@ -1,4 +1,4 @@
-"""Rows from jsonl files with verl's columns. Every error names the file and the line.
+"""Rows from jsonl or parquet files with verl's columns. Every error names the file and the line (or row).
 
     {"prompt": "3 + 4 =", "data_source": "sums", "reward_model": {"ground_truth": "7"}, "extra_info": {}}
     {"prompt": [{"role": "user", "content": "What is 3 + 4?"}], ...}
@@ -30,20 +30,41 @@ def read_rows(paths: Sequence[str | Path]) -> list[Row]:
 
 
 def _rows_of(path: Path) -> Iterator[Row]:
+    records = _parquet_records(path) if path.suffix == ".parquet" else _json_records(path)
+    for place, data in records:
+        yield _row(data, place=place)
+
+
+def _json_records(path: Path) -> Iterator[tuple[str, Any]]:
+    """(place, parsed line) of each line that is not blank."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise RowError(f"{path}: cannot be read: {error}") from error
     for number, line in enumerate(text.split("\n"), start=1):
         if line.strip():
-            yield _row(line, place=f"{path}:{number}")
+            place = f"{path}:{number}"
+            try:
+                yield place, json.loads(line)
+            except json.JSONDecodeError as error:
+                raise RowError(f"{place}: not JSON: {error}") from error
 
 
-def _row(line: str, *, place: str) -> Row:
+def _parquet_records(path: Path) -> Iterator[tuple[str, Any]]:
+    """(place, columns) of each row, counted from 1. pyarrow is optional: only parquet needs it."""
     try:
-        data = json.loads(line)
-    except json.JSONDecodeError as error:
-        raise RowError(f"{place}: not JSON: {error}") from error
+        import pyarrow.parquet as parquet
+    except ImportError as error:
+        raise RowError(f"{path}: parquet needs pyarrow (pip install pyarrow), or write the rows as jsonl") from error
+    try:
+        records = parquet.read_table(str(path)).to_pylist()
+    except (OSError, ValueError) as error:  # pyarrow's errors are ValueErrors, those of files OSErrors
+        raise RowError(f"{path}: cannot be read: {error}") from error
+    for number, record in enumerate(records, start=1):
+        yield f"{path}:{number}", record
+
+
+def _row(data: Any, *, place: str) -> Row:
     if not isinstance(data, dict):
         raise RowError(f"{place}: a row is an object with 'prompt', not {type(data).__name__}")
     return Row(

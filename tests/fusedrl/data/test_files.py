@@ -1,4 +1,6 @@
 import json
+import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -80,3 +82,34 @@ def test_missing_empty_and_undecodable_files_are_named(tmp_path: Path) -> None:
         read_rows([write(tmp_path, "", name="empty.jsonl")])
     with pytest.raises(RowError, match=r"binary\.jsonl: cannot be read"):
         read_rows([binary])
+
+
+def test_parquet_without_pyarrow_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
+    with pytest.raises(RowError, match=r"rows\.parquet: parquet needs pyarrow \(pip install pyarrow\)"):
+        read_rows([tmp_path / "rows.parquet"])
+
+
+def test_parquet_rows_equal_jsonl_rows(tmp_path: Path) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    rows = [FULL, FULL | {"prompt": "1+1=", "extra_info": {"index": 6}}]
+    parquet.write_table(pyarrow.Table.from_pylist(rows), tmp_path / "rows.parquet")
+    found, expected = read_rows([tmp_path / "rows.parquet"]), read_rows([write(tmp_path, *rows)])
+    for row, other in zip(found, expected, strict=True):
+        assert replace(row, place="") == replace(other, place="")
+    assert found[1].place == f"{tmp_path / 'rows.parquet'}:2"
+
+
+def test_broken_parquet_files_and_rows_are_named(tmp_path: Path) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    parquet.write_table(pyarrow.Table.from_pylist([FULL, FULL | {"prompt": ""}]), tmp_path / "rows.parquet")
+    (tmp_path / "broken.parquet").write_bytes(b"no table")
+    with pytest.raises(RowError, match=r"rows\.parquet:2: prompt must be text"):
+        read_rows([tmp_path / "rows.parquet"])
+    with pytest.raises(RowError, match=r"broken\.parquet: cannot be read"):
+        read_rows([tmp_path / "broken.parquet"])
+    with pytest.raises(RowError, match=r"absent\.parquet: cannot be read"):
+        read_rows([tmp_path / "absent.parquet"])
