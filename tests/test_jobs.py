@@ -99,7 +99,7 @@ def test_the_reward_is_the_users_function(finished: tuple[Path, str]) -> None:
     assert len(rows) == 8
     for row in rows:
         expected = float(row["response"] == row["ground_truth"]) + 0.1 * len(row["response"])
-        assert row["score"] == pytest.approx(expected)
+        assert row["acc"] == pytest.approx(expected)
 
 
 def test_the_order_that_ran_is_saved_with_its_problem(finished: tuple[Path, str]) -> None:

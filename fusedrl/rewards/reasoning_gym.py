@@ -29,6 +29,14 @@ def compute_score(
     return {"score": score, "acc": float(score >= 1.0)}
 
 
+def full_marks(
+    data_source: str, solution_str: str, ground_truth: Any, extra_info: dict[str, Any] | None = None
+) -> dict[str, float]:
+    """As `compute_score`, without credit for part of an answer: the score is 1.0 or 0.0."""
+    acc = compute_score(data_source, solution_str, ground_truth, extra_info)["acc"]
+    return {"score": acc, "acc": acc}
+
+
 def task_of(data_source: str) -> str:
     if not data_source.startswith(PREFIX) or data_source == PREFIX:
         raise ValueError(f"data_source is {data_source!r}: this verifier scores '{PREFIX}TASK' only")

@@ -64,7 +64,7 @@ class Outputs:
         self,
         rows: Sequence[PromptRow],
         completions: Sequence[Completion],
-        score_B: Tensor,
+        acc_B: Tensor,
         *,
         decode: Callable[[Sequence[int]], str],
     ) -> None:
@@ -77,7 +77,7 @@ class Outputs:
                 "prompt": decode(c.prompt),
                 "response": decode(c.tokens),
                 "ground_truth": rows[i // each].ground_truth,
-                "score": float(score_B[i]),
+                "acc": float(acc_B[i]),
                 "finish_reason": c.finish_reason,
             }
             for i, c in enumerate(completions)

@@ -9,7 +9,6 @@ Shapes: B samples of a step, R response tokens.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-import torch
 from torch import Tensor
 
 from fusedrl.config.schema import PPOConfig
@@ -174,7 +173,7 @@ class PPO:
         return Learner(self.actor, config.ppo_micro_batch_size_per_gpu, loss)
 
     def validate(self) -> dict[str, float]:
-        """Mean score of the held-out prompts by data source, under val_kwargs' sampling (greedy by default)."""
+        """Mean accuracy of the held-out prompts by data source, under val_kwargs' sampling (greedy by default)."""
         sampling, rows = self.config.actor_rollout_ref.rollout.val_kwargs, self.prompts.validation
         self.generator.load(self.actor)
         params = SamplingParams(
@@ -187,15 +186,12 @@ class PPO:
             step=VALIDATION_STEP,
         )
         completions = self.generator.generate([row.tokens for row in rows], n=sampling.n, params=params)
-        score_B = self.score(rows, completions).score_B
-        self.outputs.save_validation(rows, completions, score_B, decode=self.prompts.decode)
-        sources = [row.data_source for row in rows for _ in range(sampling.n)]
-        return {
-            f"val-core/{source}/acc/mean@{sampling.n}": float(
-                score_B[torch.tensor([s == source for s in sources])].mean()
-            )
-            for source in sorted(set(sources))
-        }
+        acc_B = self.score(rows, completions).acc_B
+        self.outputs.save_validation(rows, completions, acc_B, decode=self.prompts.decode)
+        by_source: dict[str, list[float]] = {}
+        for index, value in enumerate(acc_B.tolist()):
+            by_source.setdefault(rows[index // sampling.n].data_source, []).append(value)
+        return {f"val-core/{name}/acc/mean@{sampling.n}": sum(x) / len(x) for name, x in by_source.items()}
 
 
 def _due(step: int, *, every: int) -> bool:

@@ -6,16 +6,16 @@ planned by the schedule's costs, replayed with the measured durations, measured 
 
 from collections.abc import Mapping, Sequence
 
-import torch
 import torch.distributed as dist
 from torch import Tensor
 
 from fusedrl.config.schema import PPOConfig
+from fusedrl.rl.correction import agreement
 from fusedrl.rl.kl import AdaptiveController, FixedController
+from fusedrl.rl.masked import masked_mean
 from fusedrl.rl.statistics import length_metrics
 from fusedrl.telemetry.rates import memory, rates
 from fusedrl.trainers.experience import Experience
-from fusedrl.trainers.samples import Samples
 from fusedrl.trainers.scoring import Scores
 from fusedrl.trainers.update import Update
 
@@ -40,8 +40,8 @@ def step_metrics(
     found |= experience.metrics() | scores.metrics | dict(timing_s) | memory()
     found |= length_metrics(samples.prompt_lengths_B, name="prompt_length", limit=data.max_prompt_length)
     found |= length_metrics(samples.response_lengths_B, name="response_length", limit=data.max_response_length)
-    found |= mismatch(inferred["logp"], samples)
-    found["actor/entropy"] = masked_mean(inferred["entropy"], samples.mask_BR)
+    found |= agreement(inferred["logp"], samples.rollout_logp_BR, samples.mask_BR)
+    found["actor/entropy"] = float(masked_mean(inferred["entropy"], samples.mask_BR))
     if experience.ref_logp_BR is not None:
         found |= {"actor/reward_kl_penalty": experience.kl, "actor/reward_kl_penalty_coeff": kl.coef}
     tokens, responses = int(samples.lengths_B.sum()), int(samples.response_lengths_B.sum())
@@ -54,22 +54,3 @@ def mean_of(parts: Sequence[Mapping[str, float]]) -> dict[str, float]:
     return {
         name: sum(part[name] for part in parts if name in part) / sum(name in part for part in parts) for name in names
     }
-
-
-def mismatch(logp_BR: Tensor, samples: Samples) -> dict[str, float]:
-    """How far the engine's probabilities of the sampled tokens are from the trainer's, which are what is trained on."""
-    mask_BR = samples.mask_BR
-    trainer, engine = logp_BR[mask_BR].double().exp(), samples.rollout_logp_BR[mask_BR].double().exp()
-    gap = (trainer - engine).abs()
-    both = torch.stack([trainer, engine])
-    constant = bool((both.std(dim=1) == 0).any()) if gap.numel() > 1 else True
-    return {
-        "training/rollout_probs_diff_mean": float(gap.mean()),
-        "training/rollout_probs_diff_max": float(gap.max()),
-        "training/rollout_probs_diff_std": float(gap.std()) if gap.numel() > 1 else 0.0,
-        "training/rollout_actor_probs_pearson_corr": 1.0 if constant else float(torch.corrcoef(both)[0, 1]),
-    }
-
-
-def masked_mean(x_BR: Tensor, mask_BR: Tensor) -> float:
-    return float(x_BR[mask_BR].double().mean())

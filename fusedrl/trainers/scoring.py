@@ -12,16 +12,17 @@ from torch import Tensor
 
 from fusedrl.parallel.comm import broadcast_object
 from fusedrl.rewards.runner import RewardRunner
-from fusedrl.rewards.sample import RewardSample
+from fusedrl.rewards.sample import RewardResult, RewardSample
 from fusedrl.rollout.requests import Completion
 from fusedrl.trainers.prompting import PromptRow
 
 
 @dataclass(frozen=True, eq=False)
 class Scores:
-    """score_B fp32 [B], and metrics of the function's calls."""
+    """score_B fp32 [B]; acc_B: the function's "acc" where it tells one apart from the score; metrics of its calls."""
 
     score_B: Tensor
+    acc_B: Tensor
     metrics: dict[str, float]
 
 
@@ -47,10 +48,12 @@ def score(runner: RewardRunner | None, samples: Sequence[RewardSample]) -> Score
 
     `runner` lives on rank 0; what other ranks pass does not count.
     """
-    answer = {"scores": [0.0] * len(samples), "failed": 0}
-    if runner is not None:
-        results = runner.score(samples)
-        answer = {"scores": [r.score for r in results], "failed": sum(not r.ok for r in results)}
-    answer = broadcast_object(answer)
-    score_B = torch.tensor(answer["scores"], dtype=torch.float32)
-    return Scores(score_B, {"reward/failed_calls": float(answer["failed"])})
+    results = [RewardResult(sample.sample_id, 0.0) for sample in samples] if runner is None else runner.score(samples)
+    mine = {
+        "score": [result.score for result in results],
+        "acc": [float(result.extra.get("acc", result.score)) for result in results],
+        "failed": sum(not result.ok for result in results),
+    }
+    found = broadcast_object(mine)
+    score_B, acc_B = (torch.tensor(found[name], dtype=torch.float32) for name in ("score", "acc"))
+    return Scores(score_B, acc_B, {"reward/failed_calls": float(found["failed"])})

@@ -129,7 +129,7 @@ def _runner(config: PPOConfig, closing: ExitStack) -> RewardRunner | None:
     return closing.enter_context(
         RewardRunner(
             path,
-            name=function.name if function.path else "compute_score",
+            name=function.name,
             workers=function.num_workers,
             timeout=function.timeout_s,
             default_score=function.default_score,

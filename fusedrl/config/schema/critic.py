@@ -47,7 +47,9 @@ class CustomRewardFunctionConfig:
     """A user's Python function: compute_score(data_source, solution_str, ground_truth, extra_info=None) -> float."""
 
     path: str | None = key(None, help="Python file that holds the function; null: the task's own verifier")
-    name: str = key("compute_score", help="Name of the function in that file")
+    name: str = key(
+        "compute_score", help="Name of the function in that file; full_marks: the task's verifier without part marks"
+    )
     timeout_s: float = key(10.0, help="Seconds one call may take before it is stopped and counted", above=0)
     num_workers: int = key(2, help="Worker processes that call the function", at_least=1)
     default_score: float = key(0.0, help="Score of a response whose call failed or overran")
