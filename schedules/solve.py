@@ -5,14 +5,21 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from schedules.bounds import lower_bound
-from schedules.builders import gpipe, greedy, serial_1f1b
+from schedules.builders import gpipe, greedy, interleaved_1f1b, overlay, serial_1f1b, zero_bubble
 from schedules.check import check
 from schedules.order import Order
 from schedules.problem import Problem
 from schedules.replay import Replay
 from schedules.search.limits import Limits
 
-BUILDERS: dict[str, Callable[[Problem], Order]] = {"serial": serial_1f1b, "gpipe": gpipe, "greedy": greedy}
+BUILDERS: dict[str, Callable[[Problem], Order]] = {
+    "serial": serial_1f1b,
+    "gpipe": gpipe,
+    "interleaved": interleaved_1f1b,
+    "zero-bubble": zero_bubble,
+    "overlay": overlay,
+    "greedy": greedy,
+}
 SEARCHES = ("anneal", "exact", "auto")
 METHODS = (*BUILDERS, *SEARCHES)
 
@@ -33,7 +40,10 @@ class Solution:
 
 
 def solve(problem: Problem, *, method: str = "auto", limits: Limits | None = None) -> Solution:
-    """Raises OrderError where the method's order breaks the memory cap (serial and gpipe do not look at it)."""
+    """Raises ProblemError where the method does not suit the problem, OrderError where its order breaks the cap.
+
+    Of the builders only greedy looks at the memory cap.
+    """
     began = time.perf_counter()
     order, bound = _run(problem, method, limits or Limits())
     seconds = time.perf_counter() - began
