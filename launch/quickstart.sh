@@ -5,4 +5,6 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 bash launch/setup.sh
 export OMP_NUM_THREADS=1
+# a mistake in an override ends here, with code 2 and one clear line; torchrun itself always ends with 1
+.venv/bin/python -m fusedrl.ppo --check --world 4 experiment=arithmetic "$@"
 exec .venv/bin/torchrun --standalone --nproc-per-node 4 -m fusedrl.ppo experiment=arithmetic "$@"
