@@ -68,7 +68,7 @@ def main() -> None:
     config = start("ppo", check=problems)
     from fusedrl.trainers.world import joined
 
-    with joined(device=config.trainer.device, timeout_s=config.trainer.timeout_s):
+    with joined(timeout_s=config.trainer.timeout_s):
         run(config, command=sys.argv)
 
 

@@ -24,7 +24,6 @@ class BaseTrainerConfig:
         choices=LOGGERS,
     )
     seed: int = key(0, help="Seed of new weights, of sampling and of mini-batches", at_least=0)
-    device: str = key("auto", help="auto: CUDA where there is one", choices=("auto", "cpu", "cuda"))
     timeout_s: float = key(600.0, help="Seconds a rank waits for another before the run ends with an error", above=0)
 
 
