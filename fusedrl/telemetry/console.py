@@ -27,7 +27,7 @@ VALIDATION = "val-core/"
 
 def step_line(step: int, metrics: Mapping[str, Any], *, total_steps: int, pace: Pace) -> str:
     """The line of a step; a metric that is absent is left out."""
-    found = {label: format(float(metrics[name]), spec) for label, (name, spec) in COLUMNS.items() if name in metrics}
+    found = {label: _text(metrics[name], spec) for label, (name, spec) in COLUMNS.items() if name in metrics}
     planned = found.pop("planned", None)
     if planned is not None and "bubble" in found:
         found["bubble"] += f" (planned {planned})"
@@ -41,6 +41,11 @@ def step_line(step: int, metrics: Mapping[str, Any], *, total_steps: int, pace: 
         words.append(f"{pace.seconds_per_step:.2f} s/step")
     width = len(str(total_steps))
     return "  ".join([f"step {step:{width}d}/{total_steps}", *words, f"{duration(pace.seconds_left)} left"])
+
+
+def _text(value: Any, spec: str) -> str:
+    """Formatted; a rounding error below zero is shown as 0, not -0."""
+    return format(round(float(value), 9) + 0.0, spec)
 
 
 def _validation(metrics: Mapping[str, Any]) -> float | None:

@@ -1,7 +1,7 @@
 """The ranks of a job: joins torchrun's world, and leaves it.
 
-NCCL on this rank's CUDA device where torch sees one, else gloo on the CPU. To keep a job off the GPUs of its machine, hide
-them: CUDA_VISIBLE_DEVICES= torchrun ...
+NCCL on this rank's CUDA device where torch sees one, else gloo on the CPU. To keep a job off the GPUs of its machine,
+hide them: CUDA_VISIBLE_DEVICES= torchrun ...
 """
 
 import os
