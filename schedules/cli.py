@@ -1,7 +1,8 @@
 """The command line: solve, replay, bounds, draw.
 
     python -m schedules solve   PROBLEM [--method M] [--time-limit S] [--steps N] [--workers N] [--seed N]
-                                        [--memory-cap X] [--out ORDER.csv] [--json]
+                                        [--memory-cap X] [--placement line|v|interleaved|auto] [--jitter J]
+                                        [--out ORDER.csv] [--out-problem FILE.yaml] [--json]
     python -m schedules replay  PROBLEM ORDER [--json]
     python -m schedules bounds  PROBLEM [--json]
     python -m schedules draw    PROBLEM ORDER [--out FILE.{svg,png,json}]
@@ -23,10 +24,12 @@ from schedules.draw.text import text_grid
 from schedules.draw.trace import save_trace
 from schedules.order import Order, OrderError
 from schedules.order_file import load_order, save_order
+from schedules.placement import SHAPES, place
 from schedules.problem import Problem, ProblemError
+from schedules.problem_file import save_problem
 from schedules.replay import Replay
 from schedules.search.limits import Limits
-from schedules.solve import METHODS, meets, solve
+from schedules.solve import METHODS, meets, solve, solve_placements, solve_robust
 
 _DRAWERS = {".svg": save_gantt, ".png": save_gantt, ".json": save_trace}
 
@@ -55,12 +58,23 @@ def _fail(error: Exception, *, code: int) -> int:
 
 def _solve(args: argparse.Namespace) -> int:
     problem = _problem(args)
-    solution = solve(problem, method=args.method, limits=Limits(args.time_limit, args.steps, args.workers, args.seed))
+    limits = Limits(args.time_limit, args.steps, args.workers, args.seed)
+    if args.jitter and args.placement == "auto":
+        raise ProblemError("--jitter: name one --placement; auto compares planned makespans only")
+    placed = place(problem, shape="line" if args.placement == "auto" else args.placement)
+    if args.placement == "auto":
+        solution = solve_placements(problem, method=args.method, limits=limits)
+    elif args.jitter:
+        solution = solve_robust(placed, method=args.method, limits=limits, jitter=args.jitter)
+    else:
+        solution = solve(placed, method=args.method, limits=limits)
     if args.out:
-        save_order(args.out, problem=problem, order=solution.order)
+        save_order(args.out, problem=solution.problem, order=solution.order)
+    if args.out_problem:
+        save_problem(args.out_problem, problem=solution.problem)
     _print(args, facts(solution.replay, solution.lower_bound, method=solution.method, seconds=solution.seconds))
     if not args.json:
-        print(text_grid(problem, solution.order), end="")
+        print(text_grid(solution.problem, solution.order), end="")
     return 0
 
 
@@ -133,7 +147,10 @@ def _parser() -> argparse.ArgumentParser:
     solving.add_argument("--workers", type=int, default=1, metavar="N", help="threads of CP-SAT (1)")
     solving.add_argument("--seed", type=int, default=0, metavar="N")
     solving.add_argument("--memory-cap", type=float, metavar="X", help="in place of the problem's own")
+    solving.add_argument("--placement", choices=(*SHAPES, "auto"), default="line", help="other than the problem's own")
+    solving.add_argument("--jitter", type=_positive, metavar="J", help="choose for durations that vary by J, as 0.1")
     solving.add_argument("--out", type=Path, metavar="ORDER.csv")
+    solving.add_argument("--out-problem", type=Path, metavar="FILE.yaml", help="the problem as placed, for replay")
     replaying = _command(commands, "replay", _replay, "check an order and say what it amounts to")
     replaying.add_argument("order", metavar="ORDER")
     bounding = _command(commands, "bounds", _bounds, "the lower bound on any order's makespan")

@@ -1,4 +1,4 @@
-"""Problem files: YAML to Problem. Strict: an unknown or missing key is an error that names it."""
+"""Problem files: YAML to Problem and back. Strict: an unknown or missing key is an error that names it."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -42,6 +42,11 @@ def problem_from_dict(data: object) -> Problem:
         raise ProblemError(f"models: expected a list, got {models!r}")
     fields["models"] = tuple(Model(**_fields(m, _MODEL_KEYS, place=f"models[{i}]")) for i, m in enumerate(models))
     return Problem(**fields)
+
+
+def save_problem(path: str | Path, *, problem: Problem) -> None:
+    """Write a problem file."""
+    Path(path).write_text(yaml.safe_dump(problem.to_dict(), sort_keys=False, default_flow_style=None), encoding="utf-8")
 
 
 def _fields(data: object, keys: Mapping[str, bool], *, place: str) -> dict[str, Any]:

@@ -2,12 +2,13 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from schedules.bounds import lower_bound
 from schedules.builders import gpipe, greedy, interleaved_1f1b, overlay, serial_1f1b, zero_bubble
 from schedules.check import check
 from schedules.order import Order
+from schedules.placement import SHAPES, place
 from schedules.problem import Problem
 from schedules.replay import Replay
 from schedules.search.limits import Limits
@@ -26,8 +27,9 @@ METHODS = (*BUILDERS, *SEARCHES)
 
 @dataclass(frozen=True)
 class Solution:
-    """A checked order, its replay, and the best bound known on the makespan."""
+    """A checked order, its replay, and the best bound known on the makespan of the problem that it solves."""
 
+    problem: Problem
     order: Order
     replay: Replay
     lower_bound: float
@@ -47,7 +49,33 @@ def solve(problem: Problem, *, method: str = "auto", limits: Limits | None = Non
     began = time.perf_counter()
     order, bound = _run(problem, method, limits or Limits())
     seconds = time.perf_counter() - began
-    return Solution(order, check(problem, order), max(bound, lower_bound(problem)), method, seconds)
+    return Solution(problem, order, check(problem, order), max(bound, lower_bound(problem)), method, seconds)
+
+
+def solve_placements(problem: Problem, *, method: str = "auto", limits: Limits | None = None) -> Solution:
+    """The best over all placements (placement.py), each given an equal part of the limits.
+
+    Placements that come to the same problem are solved once. The bound of the result is that of its own placement.
+    """
+    placed = {p.digest: p for p in (place(problem, shape=shape) for shape in SHAPES)}
+    part = (limits or Limits()).part(1 / len(placed))
+    solutions = [solve(p, method=method, limits=part) for p in placed.values()]
+    best = min(solutions, key=lambda s: (s.replay.makespan, s.replay.max_peak_memory))
+    return replace(best, seconds=sum(s.seconds for s in solutions))
+
+
+def solve_robust(
+    problem: Problem, *, method: str = "auto", limits: Limits | None = None, jitter: float, tries: int = 4
+) -> Solution:
+    """Of several near-optimal orders, by seeds and greedy, the one that stands jittered durations best (robust.py)."""
+    from schedules.search.robust import most_robust
+
+    limits = limits or Limits()
+    part = limits.part(1 / tries)
+    found = [solve(problem, method=method, limits=replace(part, seed=limits.seed + k)) for k in range(tries)]
+    chosen = most_robust(problem, [s.order for s in found] + [greedy(problem)], jitter=jitter, seed=limits.seed)
+    bound, seconds = max(s.lower_bound for s in found), sum(s.seconds for s in found)
+    return Solution(problem, chosen, check(problem, chosen), bound, method, seconds)
 
 
 def meets(makespan: float, bound: float) -> bool:

@@ -108,6 +108,12 @@ def test_cap_override_that_is_no_number_or_too_low(capsys):
     assert run(capsys, "solve", EXP5, "--memory-cap", "1.9")[0] == 2
 
 
+def test_jitter_wants_one_placement(capsys):
+    args = ["solve", EXP5, "--method", "greedy", "--jitter", "0.1"]
+    assert run(capsys, *args, "--placement", "auto")[0] == 2
+    assert run(capsys, *args)[0] == 0
+
+
 def test_search_limits_reach_the_search(capsys):
     args = [
         "solve",
@@ -127,6 +133,16 @@ def test_search_limits_reach_the_search(capsys):
     assert first.pop("seconds") != second.pop("seconds")
     assert first == second
     assert first["makespan"] < 230  # what greedy finds
+
+
+def test_order_over_another_placement_replays_against_the_problem_as_placed(tmp_path, capsys):
+    placed, order = tmp_path / "v.yaml", tmp_path / "v.csv"
+    args = ["--method", "greedy", "--placement", "v", "--out", order, "--out-problem", placed, "--json"]
+    solved = json.loads(run(capsys, "solve", EXP5, *args)[1])
+    assert json.loads(run(capsys, "replay", placed, order, "--json")[1])["makespan"] == solved["makespan"]
+    code, _, err = run(capsys, "replay", EXP5, order)
+    assert code == 1
+    assert "the order was made for problem" in err
 
 
 def test_unwritable_out_is_one_line(order, capsys):

@@ -4,6 +4,7 @@ import pytest
 import yaml
 
 from schedules.problem import Problem, ProblemError
+from schedules.problem_file import save_problem
 from tests.schedules.published import published
 from tests.schedules.strategies import for_all, problems
 
@@ -15,6 +16,11 @@ def test_every_form_survives_a_round_trip_through_yaml(problem):
     again = Problem.from_dict(yaml.safe_load(yaml.safe_dump(problem.to_dict())))
     assert again == problem
     assert again.digest == problem.digest
+
+
+def test_saved_file_loads_as_the_same_problem(tmp_path):
+    save_problem(tmp_path / "p.yaml", problem=published(0))
+    assert Problem.load(tmp_path / "p.yaml") == published(0)
 
 
 @pytest.mark.parametrize(

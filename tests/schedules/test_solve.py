@@ -2,10 +2,13 @@
 
 import pytest
 
+from schedules.check import check
 from schedules.order import OrderError
+from schedules.placement import SHAPES, place
 from schedules.problem import Model, Problem, ProblemError
 from schedules.search.limits import Limits
-from schedules.solve import METHODS, meets, solve
+from schedules.search.robust import mean_makespan
+from schedules.solve import METHODS, meets, solve, solve_placements, solve_robust
 from tests.schedules.published import published
 
 SPECIAL = ("interleaved", "zero-bubble")  # builders that suit some problems only
@@ -25,6 +28,24 @@ def test_special_builders_solve_what_suits_them_and_refuse_the_rest(method):
     assert solve(suits, method=method).replay.makespan >= 24
     with pytest.raises(ProblemError, match=r"a\.(placement|backward_weight): "):
         solve(Problem(2, (Model("a", [0, 1, 1], 4, 1, 2),)), method=method)
+
+
+def test_best_placement_is_found_and_its_problem_told():
+    actor, critic = Model("a", [0, 1], 4, 2, 4, 2, activation=2), Model("b", [1, 0], 4, 2, 4, 2, activation=2)
+    problem = Problem(2, (actor, critic), memory_cap=4)
+    best = solve_placements(problem, method="greedy")
+    each = [solve(place(problem, shape=shape), method="greedy") for shape in SHAPES]
+    assert best.replay.makespan == min(s.replay.makespan for s in each)
+    assert check(best.problem, best.order) == best.replay
+
+
+def test_robust_order_is_near_optimal_and_no_worse_under_jitter_than_the_first_found():
+    problem, limits = published(5).with_cap(16.7), Limits(float("inf"), steps=80_000)
+    chosen = solve_robust(problem, method="anneal", limits=limits, jitter=0.1)
+    first = solve(problem, method="anneal", limits=limits.part(1 / 4))
+    times = [mean_makespan(problem, s.order, jitter=0.1) for s in (chosen, first)]
+    assert times[0] <= times[1]
+    assert chosen.replay.makespan <= first.replay.makespan * 1.02
 
 
 def test_proof_is_claimed_only_where_the_bound_is_met():
