@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from torch import Tensor
 
-from fusedrl.config.schema import PPOConfig
+from fusedrl.config.schema import PPOConfig, RolloutConfig, ValidationSamplingConfig
 from fusedrl.pipeline.executor import Executor
 from fusedrl.rewards.runner import RewardRunner
 from fusedrl.rl.kl import AdaptiveController, FixedController
@@ -98,16 +98,18 @@ class PPO:
     def generate(self, rows: Sequence[PromptRow], *, step: int) -> list[Completion]:
         """n completions of each prompt, neighbours."""
         rollout = self.config.actor_rollout_ref.rollout
-        params = SamplingParams(
-            temperature=rollout.temperature,
-            top_p=rollout.top_p,
-            top_k=rollout.top_k,
+        return self.generator.generate([row.tokens for row in rows], n=rollout.n, params=self._params(rollout, step))
+
+    def _params(self, sampling: RolloutConfig | ValidationSamplingConfig, step: int) -> SamplingParams:
+        return SamplingParams(
+            temperature=sampling.temperature,
+            top_p=sampling.top_p,
+            top_k=sampling.top_k,
             max_tokens=self.config.data.max_response_length,
             stop_token_ids=self.prompts.stop_token_ids,
             seed=self.config.trainer.seed,
             step=step,
         )
-        return self.generator.generate([row.tokens for row in rows], n=rollout.n, params=params)
 
     def samples_of(self, completions: Sequence[Completion]) -> Samples:
         return gather_samples(
@@ -176,15 +178,7 @@ class PPO:
         """Mean accuracy of the held-out prompts by data source, under val_kwargs' sampling (greedy by default)."""
         sampling, rows = self.config.actor_rollout_ref.rollout.val_kwargs, self.prompts.validation
         self.generator.load(self.actor)
-        params = SamplingParams(
-            temperature=sampling.temperature,
-            top_p=sampling.top_p,
-            top_k=sampling.top_k,
-            max_tokens=self.config.data.max_response_length,
-            stop_token_ids=self.prompts.stop_token_ids,
-            seed=self.config.trainer.seed,
-            step=VALIDATION_STEP,
-        )
+        params = self._params(sampling, VALIDATION_STEP)
         completions = self.generator.generate([row.tokens for row in rows], n=sampling.n, params=params)
         acc_B = self.score(rows, completions).acc_B
         self.outputs.save_validation(rows, completions, acc_B, decode=self.prompts.decode)

@@ -3,28 +3,25 @@
 Every rank runs this in the same sequence: the calls that make process groups meet.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 import torch.distributed as dist
 
-from fusedrl.config.derive import derive_ppo, describe, to_dict, total_steps
-from fusedrl.config.load import to_yaml
+from fusedrl.config.derive import derive_ppo, total_steps
 from fusedrl.config.schema import AlgorithmConfig, PPOConfig
 from fusedrl.data.tokenizer import Tokenizer
 from fusedrl.rewards.function import VERIFIER
 from fusedrl.rewards.runner import RewardRunner
 from fusedrl.rl.kl import AdaptiveController, FixedController
-from fusedrl.telemetry.libraries import libraries_line
-from fusedrl.telemetry.logger import MetricsLogger, open_logger
-from fusedrl.telemetry.run_folder import open_run_folder
 from fusedrl.trainers.generation import build_generator
 from fusedrl.trainers.outputs import Outputs
 from fusedrl.trainers.planning import Planner
 from fusedrl.trainers.ppo import PPO
 from fusedrl.trainers.prompting import prompt_source
+from fusedrl.trainers.records import open_records
 from fusedrl.trainers.roles import Role, RoleSpec, TrainedRole, build_role, build_trained_role, make_executor
 
 
@@ -32,12 +29,13 @@ from fusedrl.trainers.roles import Role, RoleSpec, TrainedRole, build_role, buil
 def ppo_run(config: PPOConfig, *, command: list[str]) -> Iterator[tuple[PPO, int]]:
     """(the run, its number of steps). Worker processes and log files are closed at the end."""
     prompts = prompt_source(config.data, Tokenizer(config.actor_rollout_ref.model.path))
+    sizes = derive_ppo(config, world=dist.get_world_size())
     steps = total_steps(config.trainer, rows=len(prompts.train), batch=config.data.train_batch_size)
     with ExitStack() as closing:
-        logger = closing.enter_context(_open_logger(config, steps=steps, command=command))
+        logger = closing.enter_context(open_records(config, sizes=sizes, steps=steps, command=command))
         if prompts.too_long:
             logger.say(f"{prompts.too_long} prompts were too long (data.truncation={config.data.truncation})")
-        actor, critic = _trained(config, steps=steps)
+        actor, critic = _trained(config, updates=steps * sizes.updates_per_step)
         frozen = _frozen(config)
         length = config.data.max_prompt_length + config.data.max_response_length
         rollout, timeout_s = config.actor_rollout_ref.rollout, config.trainer.timeout_s
@@ -59,22 +57,8 @@ def ppo_run(config: PPOConfig, *, command: list[str]) -> Iterator[tuple[PPO, int
         yield run, steps
 
 
-def _open_logger(config: PPOConfig, *, steps: int, command: list[str]) -> MetricsLogger:
-    """Rank 0 makes the run folder and writes; on other ranks a logger without sinks."""
-    if dist.get_rank() != 0:
-        return MetricsLogger()
-    sizes = derive_ppo(config, world=dist.get_world_size())
-    path = Path(config.trainer.default_local_dir)
-    folder = open_run_folder(path, config_yaml=to_yaml(config), sizes=to_dict(sizes), command=command)
-    logger = open_logger(config.trainer, folder, total_steps=steps)
-    for line in [libraries_line(), *describe(sizes)]:
-        logger.say(line)
-    return logger
-
-
-def _trained(config: PPOConfig, *, steps: int) -> tuple[TrainedRole, TrainedRole]:
+def _trained(config: PPOConfig, *, updates: int) -> tuple[TrainedRole, TrainedRole]:
     policy, critic = config.actor_rollout_ref, config.critic
-    updates = steps * derive_ppo(config, world=dist.get_world_size()).updates_per_step
     actor_spec = RoleSpec.of(
         "actor", policy.actor.megatron, key="actor_rollout_ref.actor.megatron", folder=policy.model.path
     )
@@ -114,10 +98,8 @@ def _frozen(config: PPOConfig) -> dict[str, Role]:
         assert reward.model.path is not None  # the configuration's check
         key = "reward_model.megatron"
         specs.append(RoleSpec.of("reward", reward.megatron, key=key, folder=reward.model.path, head="value"))
-    build: Callable[[RoleSpec], Role] = lambda spec: build_role(  # noqa: E731
-        spec, seed=config.trainer.seed, timeout_s=config.trainer.timeout_s
-    )
-    return {spec.name: build(spec) for spec in specs}
+    options: dict[str, Any] = {"seed": config.trainer.seed, "timeout_s": config.trainer.timeout_s}
+    return {spec.name: build_role(spec, **options) for spec in specs}
 
 
 def _runner(config: PPOConfig, closing: ExitStack) -> RewardRunner | None:

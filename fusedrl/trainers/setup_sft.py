@@ -6,19 +6,16 @@ from pathlib import Path
 
 import torch.distributed as dist
 
-from fusedrl.config.derive import derive_sft, describe, to_dict, total_steps
-from fusedrl.config.load import to_yaml
+from fusedrl.config.derive import derive_sft, total_steps
 from fusedrl.config.schema import ScheduleConfig, SFTConfig
 from fusedrl.data.characters import write_character_tokenizer
 from fusedrl.data.tokenizer import Tokenizer
 from fusedrl.models.hf_export import write_random_hf
-from fusedrl.telemetry.libraries import libraries_line
-from fusedrl.telemetry.logger import MetricsLogger, open_logger
-from fusedrl.telemetry.run_folder import open_run_folder
 from fusedrl.trainers.new_model import new_architecture
 from fusedrl.trainers.outputs import Outputs
 from fusedrl.trainers.planning import Planner
 from fusedrl.trainers.prompting import example_source
+from fusedrl.trainers.records import open_records
 from fusedrl.trainers.roles import RoleSpec, build_trained_role, make_executor
 from fusedrl.trainers.sft import SFT
 
@@ -28,8 +25,9 @@ def sft_run(config: SFTConfig, *, command: list[str]) -> Iterator[tuple[SFT, Out
     """(the run, what exports its model, its number of steps)."""
     folder = start_folder(config)
     source = example_source(config.data, Tokenizer(folder))
+    sizes = derive_sft(config, world=dist.get_world_size())
     steps = total_steps(config.trainer, rows=len(source.examples), batch=config.data.train_batch_size)
-    with _open_logger(config, steps=steps, command=command) as logger:
+    with open_records(config, sizes=sizes, steps=steps, command=command) as logger:
         if source.too_long:
             logger.say(f"{source.too_long} rows were too long (data.truncation={config.data.truncation})")
         spec = RoleSpec.of("model", config.megatron, key="megatron", folder=str(folder))
@@ -58,16 +56,3 @@ def start_folder(config: SFTConfig) -> Path:
         write_random_hf(new_architecture(new, vocab_size=vocabulary), folder, seed=config.trainer.seed)
     dist.barrier()
     return folder
-
-
-def _open_logger(config: SFTConfig, *, steps: int, command: list[str]) -> MetricsLogger:
-    """Rank 0 makes the run folder and writes; on other ranks a logger without sinks."""
-    if dist.get_rank() != 0:
-        return MetricsLogger()
-    sizes = derive_sft(config, world=dist.get_world_size())
-    path = Path(config.trainer.default_local_dir)
-    folder = open_run_folder(path, config_yaml=to_yaml(config), sizes=to_dict(sizes), command=command)
-    logger = open_logger(config.trainer, folder, total_steps=steps)
-    for line in [libraries_line(), *describe(sizes)]:
-        logger.say(line)
-    return logger
