@@ -15,15 +15,21 @@ GREEDY = SamplingParams(temperature=0, max_tokens=12)
 SAMPLED = SamplingParams(temperature=0.8, top_k=40, top_p=0.95, max_tokens=12, seed=3)
 
 
-def requests(params: SamplingParams, *, prompts=PROMPTS) -> list[Request]:
-    return samples_of(prompts, n=1, params=params)
+def requests(params: SamplingParams) -> list[Request]:
+    return samples_of(PROMPTS, n=1, params=params)
 
 
-def check_against_hugging_face(folder: str, completions, *, prompts=PROMPTS) -> None:
-    expected = tiny.hugging_face_greedy(folder, prompts, tokens=GREEDY.max_tokens)
-    for completion, (tokens, logprobs) in zip(completions, expected, strict=True):
-        assert list(completion.tokens) == tokens
-        assert completion.logprobs == pytest.approx(logprobs, abs=1e-4)
+def of_unequal_length(wanted: list[Request]) -> list[Request]:
+    """Rows that end at different steps, so that gaps appear among the live ones."""
+    return [replace(r, params=replace(r.params, max_tokens=3 + 5 * r.sample_id % 9)) for r in wanted]
+
+
+def check_against_hugging_face(folder: str, asked: list[Request], completions) -> None:
+    expected = tiny.hugging_face_greedy(folder, PROMPTS, tokens=GREEDY.max_tokens)
+    for request, completion, (tokens, logprobs) in zip(asked, completions, expected, strict=True):
+        length = request.params.max_tokens
+        assert list(completion.tokens) == tokens[:length]
+        assert completion.logprobs == pytest.approx(logprobs[:length], abs=1e-4)
         assert completion.finish_reason == "length"
 
 
@@ -31,16 +37,17 @@ def check_against_hugging_face(folder: str, completions, *, prompts=PROMPTS) -> 
 def test_greedy_equals_hugging_face(ranks, checkpoint, family):
     folder = checkpoint(family)
     # 4 rows for 10 prompts of unequal length: rows leave and join all the time
-    ((completions, _),) = ranks.run(JOBS + "generate", world=1, folder=folder, requests=requests(GREEDY), max_rows=4)
-    check_against_hugging_face(folder, completions)
+    asked = of_unequal_length(requests(GREEDY))
+    ((completions, _),) = ranks.run(JOBS + "generate", world=1, folder=folder, requests=asked, max_rows=4)
+    check_against_hugging_face(folder, asked, completions)
 
 
 @pytest.mark.parametrize("family", ["llama", "qwen2", "qwen3", "llama_tied_mha"])
 def test_greedy_on_two_tensor_ranks_equals_hugging_face(ranks, checkpoint, family):
     folder = checkpoint(family)
-    results = ranks.run(JOBS + "generate", world=2, folder=folder, requests=requests(GREEDY), tp=2)
-    for completions, _ in results:
-        check_against_hugging_face(folder, completions)
+    asked = of_unequal_length(requests(GREEDY))
+    for completions, _ in ranks.run(JOBS + "generate", world=2, folder=folder, requests=asked, tp=2):
+        check_against_hugging_face(folder, asked, completions)
 
 
 @pytest.mark.parametrize("tp", [1, 2])
@@ -55,7 +62,7 @@ def test_sampled_logprobs_equal_the_trainers(ranks, checkpoint, tp):
 
 
 def test_samples_do_not_depend_on_the_batch(ranks, checkpoint):
-    wanted = samples_of(PROMPTS, n=3, params=SAMPLED)
+    wanted = of_unequal_length(samples_of(PROMPTS, n=3, params=SAMPLED))
     kwargs = {"world": 1, "folder": checkpoint("llama")}
     ((together, _),) = ranks.run(JOBS + "generate", requests=wanted, max_rows=32, **kwargs)
     ((few_rows, _),) = ranks.run(JOBS + "generate", requests=wanted[::-1], max_rows=2, **kwargs)

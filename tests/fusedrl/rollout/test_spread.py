@@ -31,10 +31,9 @@ def test_few_prompts_are_split(prompts, n, replicas):
 
 
 def test_prefill_work_is_balanced_where_counts_are_equal():
-    lengths = [100, 100, 1, 1, 100, 100, 1, 1]
+    lengths = [10, 100, 10, 100]
     requests = samples_of([(i,) * n for i, n in enumerate(lengths)], n=1, params=SamplingParams(max_tokens=1))
-    totals = [sum(len(r.prompt) for r in share) for share in assign(requests, replicas=4)]
-    assert totals == pytest.approx([101] * 4)
+    assert [sum(len(r.prompt) for r in share) for share in assign(requests, replicas=2)] == [110, 110]
 
 
 @pytest.mark.parametrize("tp", [1, 2])

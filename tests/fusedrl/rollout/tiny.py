@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-VOCAB = 100  # tp 1 pads it to 128, tp 2 to 256
+VOCAB = 300  # tp 1 pads it to 384; tp 2 to 512, and the second rank holds tokens 256 to 299
 SHAPE = {
     "hidden_size": 32,
     "num_hidden_layers": 4,
