@@ -1,4 +1,4 @@
-"""The command line: solve, replay, bounds, draw.
+"""The command line: solve, replay, bounds, draw, sweep.
 
     python -m schedules solve   PROBLEM [--method M] [--time-limit S] [--steps N] [--workers N] [--seed N]
                                         [--memory-cap X] [--placement line|v|interleaved|auto] [--jitter J]
@@ -6,6 +6,7 @@
     python -m schedules replay  PROBLEM ORDER [--json]
     python -m schedules bounds  PROBLEM [--json]
     python -m schedules draw    PROBLEM ORDER [--out FILE.{svg,png,json}]
+    python -m schedules sweep   --out FOLDER [--depths P ...] [--microbatches M ...] [--methods METHOD ...] [--cap X]
 
 Exit codes: 0 done; 1 the order is invalid; 2 the problem or the command is. Errors are one line on stderr.
 """
@@ -29,7 +30,8 @@ from schedules.problem import Problem, ProblemError
 from schedules.problem_file import save_problem
 from schedules.replay import Replay
 from schedules.search.limits import Limits
-from schedules.solve import METHODS, meets, solve, solve_placements, solve_robust
+from schedules.solve import GENERAL, METHODS, meets, solve, solve_placements, solve_robust
+from schedules.sweep import Grid, sweep, write
 
 _DRAWERS = {".svg": save_gantt, ".png": save_gantt, ".json": save_trace}
 
@@ -103,6 +105,18 @@ def _draw(args: argparse.Namespace) -> int:
     return 0
 
 
+def _sweep(args: argparse.Namespace) -> int:
+    grid = Grid(args.depths, args.microbatches, args.methods, args.actor, args.critic, args.comm, args.cap)
+    points = []
+    for point in sweep(grid, limits=Limits(args.time_limit, args.steps, args.workers, args.seed)):
+        points.append(point)
+        print(
+            f"{point.depth:>3} ranks {point.microbatches:>4} micro-batches {point.method:<8} {point.bubble_ratio:.2%}"
+        )
+    write(points, args.out, grid=grid)
+    return 0
+
+
 def facts(result: Replay | None, bound: float, *, method: str, seconds: float) -> dict[str, object]:
     """What --json prints. Without an order (bounds) what only an order has is null."""
     return {
@@ -142,10 +156,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     solving = _command(commands, "solve", _solve, "find an order")
     solving.add_argument("--method", choices=METHODS, default="auto")
-    solving.add_argument("--time-limit", type=_positive, default=60.0, metavar="S", help="seconds (60)")
-    solving.add_argument("--steps", type=int, metavar="N", help="search steps: with --workers 1 reproducible")
-    solving.add_argument("--workers", type=int, default=1, metavar="N", help="threads of CP-SAT (1)")
-    solving.add_argument("--seed", type=int, default=0, metavar="N")
+    _add_limits(solving)
     solving.add_argument("--memory-cap", type=float, metavar="X", help="in place of the problem's own")
     solving.add_argument("--placement", choices=(*SHAPES, "auto"), default="line", help="other than the problem's own")
     solving.add_argument("--jitter", type=_positive, metavar="J", help="choose for durations that vary by J, as 0.1")
@@ -157,6 +168,7 @@ def _parser() -> argparse.ArgumentParser:
     for command in (solving, replaying, bounding):
         command.add_argument("--json", action="store_true", help="print one JSON object")
     drawing = _command(commands, "draw", _draw, "draw an order; as a text grid without --out")
+    _add_sweep(commands)
     drawing.add_argument("order", metavar="ORDER")
     drawing.add_argument("--out", type=_drawing, metavar="FILE.{svg,png,json}")
     return parser
@@ -169,6 +181,35 @@ def _command(
     command.add_argument("problem", metavar="PROBLEM", help="problem YAML")
     command.set_defaults(run=run)
     return command
+
+
+def _add_sweep(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    purpose = "bubble ratios over depths, micro-batches and methods: CSV, charts and a page"
+    command = commands.add_parser("sweep", help=purpose, description=purpose)
+    command.set_defaults(run=_sweep)
+    command.add_argument("--depths", type=_count, nargs="+", default=[4, 8], metavar="P")
+    command.add_argument("--microbatches", type=_count, nargs="+", default=[4, 8, 16], metavar="M")
+    command.add_argument("--methods", choices=GENERAL, nargs="+", default=["serial", "overlay", "greedy"])
+    command.add_argument("--actor", type=_positive, default=5.0, metavar="F", help="forward time of an actor stage (5)")
+    command.add_argument("--critic", type=_positive, default=2.0, metavar="F", help="of a critic stage (2)")
+    command.add_argument("--comm", type=float, default=0.0, metavar="T", help="time of a message (0)")
+    command.add_argument("--cap", type=_positive, metavar="X", help="memory cap in multiples of serial 1F1B's peak")
+    command.add_argument("--out", type=Path, required=True, metavar="FOLDER")
+    _add_limits(command)
+
+
+def _add_limits(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--time-limit", type=_positive, default=60.0, metavar="S", help="seconds (60)")
+    command.add_argument("--steps", type=int, metavar="N", help="search steps: with --workers 1 reproducible")
+    command.add_argument("--workers", type=int, default=1, metavar="N", help="threads of CP-SAT (1)")
+    command.add_argument("--seed", type=int, default=0, metavar="N")
+
+
+def _count(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"{text}: expected a whole number of at least 1")
+    return value
 
 
 def _positive(text: str) -> float:

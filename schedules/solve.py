@@ -23,6 +23,7 @@ BUILDERS: dict[str, Callable[[Problem], Order]] = {
 }
 SEARCHES = ("anneal", "exact", "auto")
 METHODS = (*BUILDERS, *SEARCHES)
+GENERAL = tuple(m for m in METHODS if m not in ("interleaved", "zero-bubble"))  # those that suit every problem
 
 
 @dataclass(frozen=True)

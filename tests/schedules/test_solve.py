@@ -8,13 +8,11 @@ from schedules.placement import SHAPES, place
 from schedules.problem import Model, Problem, ProblemError
 from schedules.search.limits import Limits
 from schedules.search.robust import mean_makespan
-from schedules.solve import METHODS, meets, solve, solve_placements, solve_robust
+from schedules.solve import GENERAL, METHODS, meets, solve, solve_placements, solve_robust
 from tests.schedules.published import published
 
-SPECIAL = ("interleaved", "zero-bubble")  # builders that suit some problems only
 
-
-@pytest.mark.parametrize("method", [m for m in METHODS if m not in SPECIAL])
+@pytest.mark.parametrize("method", GENERAL)
 def test_every_general_method_solves_a_fused_problem(method):
     solution = solve(published(5), method=method, limits=Limits(seconds=30, steps=50_000))
     assert solution.replay.makespan >= solution.lower_bound == 225
@@ -22,7 +20,7 @@ def test_every_general_method_solves_a_fused_problem(method):
     assert solution.seconds > 0
 
 
-@pytest.mark.parametrize("method", SPECIAL)
+@pytest.mark.parametrize("method", sorted(set(METHODS) - set(GENERAL)))
 def test_special_builders_solve_what_suits_them_and_refuse_the_rest(method):
     suits = Problem(2, (Model("a", [0, 1, 0, 1], 4, 1, 2, 1),))
     assert solve(suits, method=method).replay.makespan >= 24
