@@ -10,8 +10,9 @@ def summary_lines(history: Sequence[Mapping[str, float]], *, folder: Path, minut
     """`history`: each step's metrics, step 0 being the validation before training."""
     lines = ["", f"done in {minutes:.1f} minutes, {len(history) - 1} steps"]
     for name in sorted({name for metrics in history for name in metrics if name.startswith(CORE)}):
-        values = [metrics[name] for metrics in history if name in metrics]
-        lines.append(f"{name.removeprefix(CORE)}: {values[0]:.3f} before, {values[-1]:.3f} after")
+        before, after = history[0].get(name), [metrics[name] for metrics in history if name in metrics][-1]
+        start = "" if before is None else f"{before:.3f} before, "
+        lines.append(f"{name.removeprefix(CORE)}: {start}{after:.3f} after")
     ratios = {kind: _mean(history, f"perf/bubble_ratio/{kind}") for kind in ("planned", "replayed", "measured")}
     lines.append("bubble ratio: " + ", ".join(f"{kind} {ratio:.3f}" for kind, ratio in ratios.items()))
     return [*lines, f"results in {folder}"]

@@ -16,5 +16,7 @@ def test_last_lines_tell_validation_before_and_after_and_the_bubble() -> None:
     text = "\n".join(summary_lines(history, folder=Path("runs/x"), minutes=1.5))
     assert "done in 1.5 minutes, 2 steps" in text
     assert "sums/acc/mean@1: 0.250 before, 0.750 after" in text
+    without_start = summary_lines([{}, *history[1:]], folder=Path("runs/x"), minutes=1.0)
+    assert "sums/acc/mean@1: 0.750 after" in without_start
     assert "planned 0.100" in text
     assert "measured 0.400" in text
