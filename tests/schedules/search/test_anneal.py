@@ -27,8 +27,8 @@ def test_first_phase_shortens_under_a_cap_and_stops_at_the_bound():
     found = check(capped, anneal_makespan(capped, limits=FREE, start=start))
     assert found.makespan < replay(capped, start).makespan
     free = published(5)
-    order = anneal_makespan(free, limits=Limits(float("inf"), steps=10**7), start=greedy(free))
-    assert replay(free, order).makespan == 225  # ends long before the steps do
+    order = anneal_makespan(free, limits=Limits(seconds=float("inf")), start=greedy(free))  # the bound alone ends it
+    assert replay(free, order).makespan == 225
 
 
 def test_second_phase_lowers_memory_at_the_same_makespan():

@@ -2,9 +2,10 @@
 
 import time
 
+from schedules.builders import greedy
 from schedules.check import check
 from schedules.problem import Model, Problem
-from schedules.search.auto import auto
+from schedules.search.auto import auto, polish
 from schedules.search.limits import Limits
 from tests.schedules.published import published
 
@@ -23,6 +24,13 @@ def test_published_problem_is_proved_and_polished():
     result = check(problem, found.order)
     assert result.makespan == found.bound == 225
     assert result.max_peak_memory < 18
+
+
+def test_under_a_cap_memory_is_left_as_it_is():
+    problem = published(5).with_cap(20)
+    start = greedy(problem)
+    assert polish(problem, limits=Limits(seconds=60), start=start) is start
+    assert polish(problem.with_cap(None), limits=Limits(seconds=60, steps=50_000), start=start) != start
 
 
 def test_cap_is_kept():

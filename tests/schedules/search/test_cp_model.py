@@ -19,6 +19,13 @@ def test_every_valid_order_is_a_solution_and_every_solution_a_valid_order(proble
         check(problem, order)
 
 
+def test_ops_without_duration_come_in_a_sequence_that_can_run():
+    problem = Problem(2, (Model("v", [0, 1, 1, 0], 2, 0, 0),))
+    model = CpModel(problem, horizon=0)
+    model.minimise(model.makespan, unit=model.time, limits=Limits(seconds=20))
+    assert check(problem, model.order()).makespan == 0
+
+
 def test_horizon_below_the_optimum_has_no_solution():
     problem = Problem(2, (Model("a", [0, 1], 2, 1, 2, activation=1),))
     model = CpModel(problem, horizon=8)
