@@ -3,7 +3,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from transformers import AutoTokenizer
 
@@ -33,6 +33,7 @@ def test_special_tokens_have_their_ids(tokenizer: Any) -> None:
     assert (tokenizer.pad_token_id, tokenizer.bos_token_id, tokenizer.eos_token_id) == (PAD_ID, BOS_ID, EOS_ID)
 
 
+@settings(deadline=None)
 @given(text=st.text(alphabet=ALPHABET, max_size=30))
 def test_decoding_gives_the_text_back(tokenizer: Any, text: str) -> None:
     tokens = tokenizer(text)["input_ids"]

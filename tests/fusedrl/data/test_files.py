@@ -37,6 +37,13 @@ def test_a_chat_stays_messages_and_an_answer_is_the_ground_truth(tmp_path: Path)
     assert (row.data_source, row.extra_info) == ("", {})
 
 
+@pytest.mark.parametrize("truth", [0, 0.0, "", False])
+def test_a_ground_truth_that_is_falsy_is_given_not_missing(tmp_path: Path, truth: Any) -> None:
+    (row,) = read_rows([write(tmp_path, {"prompt": "0=", "answer": "5", "reward_model": {"ground_truth": truth}})])
+    assert row.ground_truth == truth
+    assert type(row.ground_truth) is type(truth)
+
+
 def test_files_follow_each_other_and_blank_lines_keep_the_numbering(tmp_path: Path) -> None:
     first = write(tmp_path, "", FULL, "  ", FULL, "", name="a.jsonl")
     second = write(tmp_path, FULL, name="b.jsonl")

@@ -52,6 +52,7 @@ def test_the_task_s_verifier_accepts_the_ground_truth(task: str, config: dict[st
     for row in train + held_out:
         entry = {"question": row.extra_info["question"], "answer": row.ground_truth, **row.extra_info}
         assert score(row.ground_truth, entry) == 1.0
+        assert score("no answer", entry) < 1.0
         assert row.data_source == f"reasoning_gym/{task}"
         assert task in row.place
 
@@ -85,5 +86,7 @@ def test_unknown_tasks_settings_and_template_fields_are_named() -> None:
         generate("chain_sum", {"terms": 3}, **sizes)
     with pytest.raises(ValueError, match=r"data\.task\.config=.*min_terms must be positive"):
         generate("chain_sum", {"min_terms": 0}, **sizes)
+    with pytest.raises(ValueError, match=r"data\.task\.config=.*max_terms must be >= min_terms"):
+        generate("chain_sum", {**SUMS, "min_terms": 5}, **sizes)
     with pytest.raises(ValueError, match=r"data\.task\.prompt='\{sum\}'.*an entry has .*expression.*question"):
         generate("chain_sum", SUMS, prompt="{sum}", **sizes)

@@ -66,8 +66,13 @@ def test_the_end_is_any_of_the_tokenizer_s_and_the_generation_config_s(
 def test_padding_may_be_an_end_token_where_none_is_named(tmp_path: Path) -> None:
     (tmp_path / "without").mkdir()
     (tmp_path / "with").mkdir()
+    (tmp_path / "end").mkdir()
     assert Tokenizer(write_words(tmp_path / "without", stop_ids=[3])).pad_token_id == 1
     assert Tokenizer(write_words(tmp_path / "with", pad="<s>")).pad_token_id == 0
+    same = Tokenizer(write_words(tmp_path / "end", pad="</s>"))
+    assert same.pad_token_id == 1
+    assert same.encode_prompt(Row("what")) == (0, 4)
+    assert same.encode_answer("seven") == (7, 1)
 
 
 def test_decoding_leaves_special_tokens_out(tmp_path: Path) -> None:
