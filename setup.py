@@ -35,6 +35,7 @@ setup(
     extras_require={
         "gpu": ["transformer-engine[pytorch]<2.12", "flash-attn"],
         "vllm": ["vllm"],
-        "dev": ["pytest", "pytest-timeout", "hypothesis", "ruff", "mypy", "types-PyYAML"],
+        "parquet": ["pyarrow"],
+        "dev": ["pyarrow", "pytest", "pytest-timeout", "hypothesis", "ruff", "mypy", "types-PyYAML"],
     },
 )

@@ -7,9 +7,9 @@ each file are changed, in this process. See docs/megatron_patches.md for the lis
 
 import torch
 
-from megatron_patches import attention_buffer, gradients, layers, model, optimizer, resharding, rng
+from megatron_patches import attention_buffer, gradients, layers, model, optimizer, rng
 
-PATCHES = (layers, model, attention_buffer, gradients, optimizer, rng, resharding)
+PATCHES = (layers, model, attention_buffer, gradients, optimizer, rng)
 
 _applied: tuple[str, ...] = ()
 

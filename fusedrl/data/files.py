@@ -55,7 +55,9 @@ def _parquet_records(path: Path) -> Iterator[tuple[str, Any]]:
     try:
         import pyarrow.parquet as parquet
     except ImportError as error:
-        raise RowError(f"{path}: parquet needs pyarrow (pip install pyarrow), or write the rows as jsonl") from error
+        raise RowError(
+            f"{path}: parquet needs pyarrow (pip install fusedrl[parquet]), or write the rows as jsonl"
+        ) from error
     try:
         records = parquet.read_table(str(path)).to_pylist()
     except (OSError, ValueError) as error:  # pyarrow's errors are ValueErrors, those of files OSErrors

@@ -26,10 +26,20 @@ def numbers() -> Numbers:
     return Numbers()
 
 
+# sizes that messages are tried on, whatever the experiment's recipe is
+SIZES = (
+    "data.train_batch_size=64",
+    "actor_rollout_ref.rollout.n=4",
+    "actor_rollout_ref.actor.ppo_mini_batch_size=256",
+    "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=16",
+    "actor_rollout_ref.actor.ppo_epochs=1",
+)
+
+
 @cache
 def ppo(*overrides: str) -> PPOConfig:
-    """The arithmetic experiment with changes."""
-    return load("ppo", ["experiment=arithmetic", *overrides])
+    """The arithmetic experiment at fixed sizes, with changes."""
+    return load("ppo", ["experiment=arithmetic", *SIZES, *overrides])
 
 
 @cache

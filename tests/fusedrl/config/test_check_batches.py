@@ -13,6 +13,7 @@ from fusedrl.config.check_batches import (
     check_ppo_batches,
     data_parallel,
 )
+from fusedrl.config.load import load
 from fusedrl.config.schema import MegatronConfig, OptimConfig, PPODataConfig
 from tests.fusedrl.config.conftest import Numbers, ppo
 
@@ -34,7 +35,8 @@ def test_data_parallel_is_what_is_left_of_the_ranks(tp: int, pp: int, dp: int) -
 
 def test_the_shipped_experiment_has_no_problem(numbers: Numbers) -> None:
     models = {"actor": numbers, "critic": numbers}
-    assert list(check_ppo_batches(ppo(), world=4, models=models)) == []
+    for config in (ppo(), load("ppo", ["experiment=arithmetic"])):
+        assert list(check_ppo_batches(config, world=4, models=models)) == []
 
 
 def test_mini_batch_message_shows_prompts_times_samples() -> None:

@@ -44,7 +44,7 @@ def test_no_sample_is_lost_between_steps_and_micro_batches(
     assert sizes.models["critic"].micro_batches == actor.micro_batches
 
 
-def test_the_shipped_experiment_on_four_ranks() -> None:
+def test_a_fused_run_on_four_ranks() -> None:
     sizes = derive_ppo(ppo("algorithm=ppo_kl"), world=4)
     assert (sizes.samples_per_step, sizes.mini_batches, sizes.rollout_groups) == (256, 1, 4)
     assert sizes.max_sequence_length == 24

@@ -94,7 +94,7 @@ def test_missing_empty_and_undecodable_files_are_named(tmp_path: Path) -> None:
 def test_parquet_without_pyarrow_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
-    with pytest.raises(RowError, match=r"rows\.parquet: parquet needs pyarrow \(pip install pyarrow\)"):
+    with pytest.raises(RowError, match=r"rows\.parquet: parquet needs pyarrow \(pip install fusedrl\[parquet\]\)"):
         read_rows([tmp_path / "rows.parquet"])
 
 
