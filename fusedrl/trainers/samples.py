@@ -19,14 +19,13 @@ from fusedrl.rollout.requests import Completion
 
 @dataclass(frozen=True, eq=False)
 class Samples:
-    """tokens_BS and lengths int64, mask_BR bool, rollout_logp_BR fp32 as the engine saw them; cut_B: no end token."""
+    """tokens_BS and lengths int64, mask_BR bool, rollout_logp_BR fp32 as the engine saw them."""
 
     tokens_BS: Tensor
     prompt_lengths_B: Tensor
     response_lengths_B: Tensor
     mask_BR: Tensor
     rollout_logp_BR: Tensor
-    cut_B: Tensor
 
     @property
     def size(self) -> int:
@@ -54,7 +53,6 @@ def gather_samples(completions: Sequence[Completion], *, max_response_length: in
         rollout_logp_BR=_padded(
             [c.logprobs for c in completions], fill=0.0, dtype=torch.float32, width=max_response_length
         ),
-        cut_B=torch.tensor([c.finish_reason == "length" for c in completions]),
     )
 
 
