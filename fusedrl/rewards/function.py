@@ -20,6 +20,8 @@ ARGUMENTS = ("data_source", "solution_str", "ground_truth", "extra_info")
 MODULE_NAME = "fusedrl_custom_reward_function"
 VERIFIER = Path(__file__).with_name("reasoning_gym.py")  # the function of generated tasks, loaded as any other file
 SCALARS = (bool, int, float, str)
+ACCURACY = "acc"  # the entry that metrics and validation read
+FLOAT32_MAX = (2 - 2**-23) * 2.0**127
 
 
 class RewardFunctionError(ValueError):
@@ -55,23 +57,24 @@ def load_function(path: str | Path, *, name: str = "compute_score") -> Callable[
 def read_score(returned: Any) -> tuple[float, dict[str, Any]]:
     """(score, other entries) of a returned number, or of a dict with "score"; InvalidScore says what came instead.
 
-    0.0 and False are scores. Of the other entries, plain numbers and strings are kept.
+    0.0 and False are scores. Of the other entries, plain numbers and strings are kept; "acc" must be a number as the
+    score must, and comes as a float. Both become float32 later, so what that cannot hold is no number here.
     """
     extra: dict[str, Any] = {}
     if isinstance(returned, dict):
         if "score" not in returned:
             raise InvalidScore(f"returned a dict without 'score' (keys: {', '.join(map(str, returned)) or 'none'})")
-        extra = {str(key): value for key, value in returned.items() if key != "score" and isinstance(value, SCALARS)}
+        entries = {str(key): value for key, value in returned.items() if key != "score"}
+        extra = {key: value for key, value in entries.items() if isinstance(value, SCALARS)}
+        if ACCURACY in entries:
+            extra[ACCURACY] = _number(entries[ACCURACY], what=f"returned {ACCURACY!r}:")
         returned = returned["score"]
-    if isinstance(returned, (str, bytes)) or not hasattr(returned, "__float__"):
-        raise InvalidScore(f"returned {type(returned).__name__} {_short(returned)}, not a number")
-    try:
-        score = float(returned)
-    except Exception as error:
-        raise InvalidScore(f"returned {type(returned).__name__} {_short(returned)}: {error}") from error
-    if not math.isfinite(score):
-        raise InvalidScore(f"returned {score}")
-    return score, extra
+    return _number(returned, what="returned"), extra
+
+
+def fits_float32(value: float) -> bool:
+    """Whether it is finite and stays so as a float32."""
+    return abs(value) <= FLOAT32_MAX
 
 
 def describe(error: BaseException) -> str:
@@ -79,6 +82,21 @@ def describe(error: BaseException) -> str:
     frames = traceback.extract_tb(error.__traceback__)
     place = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
     return f"{type(error).__name__}: {_short(error)}{place}"
+
+
+def _number(value: Any, *, what: str) -> float:
+    found = f"{what} {type(value).__name__} {_short(value)}"
+    if isinstance(value, (str, bytes)) or not hasattr(value, "__float__"):
+        raise InvalidScore(f"{found}, not a number")
+    try:
+        number = float(value)
+    except Exception as error:
+        raise InvalidScore(f"{found}: {error}") from error
+    if not math.isfinite(number):
+        raise InvalidScore(f"{what} {number}")
+    if not fits_float32(number):
+        raise InvalidScore(f"{what} {number}, beyond the range of float32 (largest {FLOAT32_MAX:.7g})")
+    return number
 
 
 def _import(file: Path) -> ModuleType:

@@ -11,7 +11,6 @@ loaded does (RewardFunctionError), at construction.
 
 import contextlib
 import logging
-import math
 import selectors
 import threading
 import time
@@ -22,7 +21,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from fusedrl.rewards.function import KEY, RewardFunctionError, check_file
+from fusedrl.rewards.function import KEY, RewardFunctionError, check_file, fits_float32
 from fusedrl.rewards.process import MalformedMessage, WorkerProcess
 from fusedrl.rewards.sample import STATUSES, RewardResult, RewardSample
 from fusedrl.rewards.wire import pack
@@ -49,8 +48,8 @@ class RewardRunner:
             raise ValueError(f"{KEY}.num_workers is {workers}: make it at least 1")
         if not timeout > 0 or not start_timeout > 0:
             raise ValueError(f"{KEY}.timeout_s is {timeout} (start {start_timeout}): make it positive")
-        if not math.isfinite(default_score):
-            raise ValueError(f"{KEY}.default_score is {default_score}: make it finite")
+        if not fits_float32(default_score):
+            raise ValueError(f"{KEY}.default_score is {default_score}: make it finite, within float32")
         self._path, self._name = check_file(path), name
         self._timeout, self._start_timeout, self._default = timeout, start_timeout, default_score
         self._lock = threading.Lock()

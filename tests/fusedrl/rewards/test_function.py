@@ -120,12 +120,34 @@ def test_numbers_are_scores_zero_included(returned: Any, score: float) -> None:
         ({"reward": 1.0}, r"dict without 'score' \(keys: reward\)"),
         ({}, "keys: none"),
         ({"score": None}, "returned NoneType"),
+        (1e300, r"returned 1e\+300, beyond the range of float32 \(largest 3.402823e\+38\)"),
+        ({"score": -3.5e38}, r"returned -3.5e\+38, beyond the range of float32"),
+        ({"score": 1, "acc": "right"}, "returned 'acc': str 'right', not a number"),
+        ({"score": 1, "acc": "0.5"}, "returned 'acc': str '0.5', not a number"),
+        ({"score": 1, "acc": "nan"}, "returned 'acc': str 'nan', not a number"),
+        ({"score": 1, "acc": float("nan")}, "returned 'acc': nan"),
+        ({"score": 1, "acc": None}, "returned 'acc': NoneType None, not a number"),
+        ({"score": 1, "acc": [1.0]}, r"returned 'acc': list \[1.0\], not a number"),
+        ({"score": 1, "acc": 1e39}, r"returned 'acc': 1e\+39, beyond the range of float32"),
         ({"score": float("nan")}, "returned nan"),
     ],
 )
 def test_anything_else_is_invalid_and_told(returned: Any, message: str) -> None:
     with pytest.raises(InvalidScore, match=message):
         read_score(returned)
+
+
+@pytest.mark.parametrize("value", [float(np.finfo(np.float32).max), -float(np.finfo(np.float32).max), 1e-300])
+def test_every_score_is_finite_as_float32(value: float) -> None:
+    assert read_score(value)[0] == value
+    with pytest.raises(InvalidScore, match="float32"):
+        read_score(np.nextafter(np.finfo(np.float32).max, np.inf, dtype=np.float64))
+
+
+@pytest.mark.parametrize("value", [1, True, np.float32(1), np.bool_(True), Fraction(1)])
+def test_accuracy_is_a_float_whatever_number_it_came_as(value: Any) -> None:
+    found = read_score({"score": 0.5, "acc": value})[1]["acc"]
+    assert (type(found), found) == (float, 1.0)
 
 
 def test_plain_entries_of_a_dict_are_kept_beside_the_score() -> None:
