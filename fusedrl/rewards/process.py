@@ -19,7 +19,7 @@ from typing import Any
 import msgpack
 
 import fusedrl
-from fusedrl.rewards.wire import pack_list, unpacker
+from fusedrl.rewards.wire import pack, pack_list, unpacker
 
 READ_SIZE = 1 << 18
 # the trainer's rendezvous and devices are not the reward function's
@@ -62,6 +62,7 @@ class WorkerProcess:
         self.ready = False
         self.working: deque[int] = deque()
         self.since = time.monotonic()  # start, or when the sample in progress began
+        self._answered = 0  # the number of the sample in progress: samples are numbered over the worker's life
         self._stream = unpacker()
         self._ended = ""
         self._outbox = memoryview(b"")
@@ -80,7 +81,8 @@ class WorkerProcess:
         assert not self.has_unsent
         self.working.extend(indices)
         self.since = time.monotonic()
-        self._outbox = memoryview(pack_list(packed))
+        numbered = [pack_list([pack(number), each]) for number, each in enumerate(packed, self._answered)]
+        self._outbox = memoryview(pack_list(numbered))
         self.flush()
 
     def flush(self) -> None:
@@ -113,10 +115,14 @@ class WorkerProcess:
         return message[0], message[1]
 
     def read_answer(self, message: Any) -> tuple[str, float, str, dict[str, Any]]:
-        """(status, score, detail, extra) of the sample in progress; nothing is assumed of what untrusted code sent."""
+        """(status, score, detail, extra) of the sample in progress; nothing is assumed of what untrusted code sent.
+
+        An answer to any other sample is malformed: one too many or too few would shift scores onto other samples.
+        """
         match message:
-            case [str(status), float(score), str(detail), dict(extra)] if self.working and status in ANSWERS:
-                if math.isfinite(score):
+            case [self._answered, str(status), float(score), str(detail), dict(extra)]:
+                if self.working and status in ANSWERS and math.isfinite(score):
+                    self._answered += 1
                     return status, score, detail, extra
         raise MalformedMessage(repr(message)[:100])
 

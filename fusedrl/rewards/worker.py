@@ -1,7 +1,8 @@
 """The worker process: `python -m fusedrl.rewards.worker IN OUT PATH NAME LIMIT`, started by process.py.
 
-IN carries chunks of samples, OUT one answer per sample as soon as there is one, so that the parent knows at every
-moment which sample is being worked on. It imports neither torch nor megatron and is ready in a fraction of a second.
+IN carries chunks of numbered samples, OUT one answer per sample, with its number, as soon as there is one, so that the
+parent knows at every moment which sample is being worked on. It imports neither torch nor megatron and is ready in a
+fraction of a second.
 
 It ends with its parent, whatever the user's code is doing. A thread that reads IN kills the whole process group at end
 of file, children of the user's code included. Where that code holds the interpreter lock (a runaway regular expression)
@@ -24,6 +25,7 @@ from fusedrl.rewards.wire import pack, unpacker
 
 READ_SIZE = 1 << 16
 Chunks = queue.SimpleQueue[list[Any]]
+_PID = os.getpid()
 
 
 def main(arguments: list[str]) -> None:
@@ -36,15 +38,19 @@ def main(arguments: list[str]) -> None:
     try:
         function = load_function(path, name=name)
     except RewardFunctionError as error:
+        _end_if_forked()
         _write(outgoing, ["unusable", str(error)])
         return
+    _end_if_forked()
     _write(outgoing, ["ready", ""])
     watchdog = Watchdog(float(limit))
     while True:
         chunk = chunks.get()
-        for sample in chunk:
+        for number, sample in chunk:
             watchdog.renew()
-            _write(outgoing, answer(function, sample))
+            answered = answer(function, sample)
+            _end_if_forked()
+            _write(outgoing, [number, *answered])
         watchdog.rest()
 
 
@@ -76,6 +82,12 @@ def answer(function: Callable[..., Any], sample: list[Any]) -> list[Any]:
     except BaseException as error:  # SystemExit too: the user's code does not decide when this process ends
         return ["error", 0.0, describe(error), {}]
     return ["ok", score, "", extra]
+
+
+def _end_if_forked() -> None:
+    """A child that the user's code forked may come back out of that code; it must not answer for this one."""
+    if os.getpid() != _PID:
+        os._exit(0)
 
 
 def _read(incoming: int, chunks: Chunks) -> None:

@@ -9,6 +9,8 @@ import threading
 import time
 from typing import Any
 
+from fusedrl.rewards.wire import pack
+
 
 def compute_score(data_source: str, solution_str: str, ground_truth: Any, extra_info: dict | None = None) -> Any:
     return ACTIONS[data_source](solution_str, extra_info or {})
@@ -69,6 +71,25 @@ def corrupt(text: str, info: dict) -> float:
     return spin(text, info)
 
 
+def fork(text: str, info: dict) -> float:
+    """Go on as two processes: this one scores, the other does what `info` says and comes out of here as well."""
+    if os.fork():
+        time.sleep(info.get("wait", 0.0))
+        return float(text)
+    {"return": lambda: None, "raise": lambda: {}[text], "exit": sys.exit}[info["child"]]()
+    return 777.0
+
+
+def forge(text: str, info: dict) -> float:
+    """Write well-formed answers of our own to every pipe we can find."""
+    for descriptor in range(3, 64):
+        try:
+            os.write(descriptor, b"".join(map(pack, info["answers"])))
+        except OSError:
+            continue
+    return float(text)
+
+
 def recurse(text: str, info: dict) -> float:
     return recurse(text, info)
 
@@ -87,4 +108,5 @@ ACTIONS: dict[str, Any] = {
     "modules": lambda text, info: float(any(name in sys.modules for name in text.split())),
     "environment": lambda text, info: float(text in os.environ),
     **{f.__name__: f for f in (child, spin, stubborn, locked, crash, loud, thread_at_exit, corrupt, recurse)},
+    **{f.__name__: f for f in (fork, forge)},
 }

@@ -102,6 +102,35 @@ def test_a_call_that_fails_gets_the_default_score_and_harms_no_other(
     assert runner.totals[status] == before + 1
 
 
+@pytest.mark.parametrize("wait", [0.0, 0.2])  # the child comes out last, or first
+@pytest.mark.parametrize("what", ["return", "raise", "exit"])
+def test_a_forked_child_that_comes_out_of_the_function_answers_nothing(
+    runner: RewardRunner, what: str, wait: float
+) -> None:
+    info = {"child": what, "wait": wait}
+    samples = [sample("fork", i, extra_info=info) if i % 60 == 5 else sample("number", i) for i in range(240)]
+    results = runner.score(samples)
+    assert [result.score for result in results] == list(range(240))
+    assert count(results)["ok"] == 240
+
+
+def test_a_child_forked_while_the_file_is_imported_answers_nothing(tmp_path: Path) -> None:
+    file = tmp_path / "reward.py"
+    file.write_text("import os\nos.fork()\ndef compute_score(**sample):\n    return float(sample['solution_str'])\n")
+    with RewardRunner(file, workers=1, timeout=LIMIT) as forking:
+        results = forking.score([sample("", i) for i in range(100)])
+    assert [(result.status, result.score) for result in results] == [("ok", i) for i in range(100)]
+
+
+def test_answers_to_other_samples_than_the_one_in_progress_shift_no_score(runner: RewardRunner) -> None:
+    forged = [[10**6, "ok", 5.0, "", {}], [10**6 + 1, "ok", 6.0, "", {}]]
+    samples = [sample("number", i) for i in range(200)]
+    samples[20] = sample("forge", 20, extra_info={"answers": forged})
+    results = runner.score(samples)
+    assert [i for i, result in enumerate(results) if result.score != i] == [20]
+    assert results[20].status == "died"
+
+
 def test_every_hanging_sample_costs_its_own_limit_only(runner: RewardRunner) -> None:
     started = time.monotonic()
     samples = [sample("spin") if i % 50 == 7 else sample("number", i) for i in range(200)]
@@ -279,6 +308,7 @@ def test_the_file_is_imported_in_workers_only(tmp_path: Path) -> None:
         ({"workers": 0}, r"custom_reward_function.num_workers is 0"),
         ({"timeout": 0.0}, r"custom_reward_function.timeout_s is 0.0"),
         ({"default_score": float("nan")}, r"custom_reward_function.default_score is nan"),
+        ({"default_score": 1e39}, r"custom_reward_function.default_score is 1e\+39: make it finite, within float32"),
     ],
 )
 def test_options_that_make_no_sense_are_refused_by_key(options: dict, message: str) -> None:
