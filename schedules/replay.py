@@ -53,8 +53,8 @@ def measure(graph: Graph, rows: list[list[int]]) -> tuple[float, float]:
 
 
 def bubble_ratio(problem: Problem, makespan: float) -> float:
-    """The share of rank time without work."""
-    return 1.0 - sum(work_of(problem)) / (problem.ranks * makespan) if makespan > 0 else 0.0
+    """The share of rank time without work; 0 where rounding puts it below."""
+    return max(0.0, 1.0 - sum(work_of(problem)) / (problem.ranks * makespan)) if makespan > 0 else 0.0
 
 
 def work_of(problem: Problem) -> list[float]:

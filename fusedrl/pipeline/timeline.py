@@ -51,7 +51,8 @@ class Timeline:
 
     @property
     def bubble_ratio(self) -> float:
-        return 1.0 - self.busy / (len(self.ranks) * self.span) if self.span > 0 else 0.0
+        """The share of rank time without an op; 0 where rounding puts it below."""
+        return max(0.0, 1.0 - self.busy / (len(self.ranks) * self.span)) if self.span > 0 else 0.0
 
 
 class Clock(Protocol):

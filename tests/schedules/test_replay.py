@@ -112,3 +112,11 @@ def test_cycle_across_ranks_is_named():
         replay(problem, order)
     for op in ("a:F0@0", "a:F0@1", "b:F0@0", "b:F0@1"):
         assert op in str(caught.value)
+
+
+@pytest.mark.parametrize(("forward", "microbatches"), [(0.1, 3), (0.1, 7), (0.7, 10), (1 / 3, 3), (1.0, 4), (0.0, 2)])
+def test_ranks_that_never_wait_have_a_bubble_of_0_whatever_rounding_says(forward, microbatches):
+    problem = Problem(1, (Model("a", [0], microbatches, forward, 2 * forward),))
+    ratio = replay(problem, gpipe(problem)).bubble_ratio
+    assert 0 <= ratio < 1e-12
+    assert f"{ratio:.3f}" == "0.000"

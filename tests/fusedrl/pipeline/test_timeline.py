@@ -69,6 +69,14 @@ def test_waiting_ranks_count_as_bubble() -> None:
     assert Timeline(((), ()), columns=(0, 1)).bubble_ratio == 0.0
 
 
+@pytest.mark.parametrize(("ranks", "span"), [(3, 2262338651), (5, 1968267627), (7, 1887543859)])
+def test_ranks_that_never_wait_have_a_bubble_of_0_whatever_rounding_says(ranks: int, span: int) -> None:
+    rows = tuple((TimedOp(Op("actor", "F", 0, s), 0, span),) for s in range(ranks))
+    ratio = Timeline(rows, columns=tuple(range(ranks))).bubble_ratio
+    assert 0 <= ratio < 1e-12
+    assert f"{ratio:.3f}" == "0.000"
+
+
 def test_packing_keeps_ops() -> None:
     ops = ideal_timeline(problem()).ranks[1]
     assert unpack_ops(json.loads(json.dumps(pack_ops(ops)))) == ops
