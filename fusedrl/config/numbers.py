@@ -1,13 +1,18 @@
 """Small arithmetic for messages that say what would fit."""
 
+import math
+
+MOST_TRIALS = 100_000
+
 
 def divisors(number: int) -> list[int]:
-    """1 .. number, those that divide it."""
-    return [candidate for candidate in range(1, number + 1) if number % candidate == 0]
+    """1 .. number, those that divide it, in order; above MOST_TRIALS squared those with a small factor or co-factor."""
+    low = [trial for trial in range(1, min(math.isqrt(number), MOST_TRIALS) + 1) if number % trial == 0]
+    return sorted({*low, *(number // trial for trial in low)})
 
 
 def common_divisors(*numbers: int) -> list[int]:
-    return [candidate for candidate in divisors(numbers[0]) if all(number % candidate == 0 for number in numbers)]
+    return divisors(math.gcd(*numbers))
 
 
 def listed(numbers: list[int], *, near: int, most: int = 6) -> str:

@@ -4,16 +4,23 @@ Families: llama, mistral, qwen2, qwen3 (dense, RMSNorm, SwiGLU, rotary positions
 Megatron side would silently compute differently is refused here by name. No torch: configs are validated with this.
 """
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from fusedrl.config.numbers import divisors
+from fusedrl.data.json_object import JsonObject
 from fusedrl.parallel.layout import Layout
 
 FAMILIES = {"llama": "Llama", "mistral": "Mistral", "qwen2": "Qwen2", "qwen3": "Qwen3"}
 ROPE_TYPES = ("default", "linear", "llama3")
+ROPE_NUMBERS = {  # what a type cannot be computed without
+    "linear": ("factor",),
+    "llama3": ("factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings"),
+}
+ROPE_KEYS = ("rope_theta", "rope_type", "type")  # the other keys of a rotary embedding are its type's numbers
+POSITIONS = "max_position_embeddings"
 VOCAB_MULTIPLE = 128
 
 
@@ -74,33 +81,21 @@ class Architecture:
         path = Path(folder) / "config.json"
         if not path.is_file():
             raise ValueError(f"{folder} is no checkpoint folder: it has no config.json")
-        return cls.from_config(json.loads(path.read_text()), where=str(path))
+        return cls._from_object(JsonObject.read(path))
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any], *, where: str = "config.json") -> "Architecture":
         """From the content of a config.json, of transformers 4 (rope_theta, rope_scaling) or 5 (rope_parameters)."""
-        _refuse_unsupported(config, where)
-        family, heads = config["model_type"], config["num_attention_heads"]
-        eos = config.get("eos_token_id")
-        return cls(
-            family=family,
-            hidden_size=config["hidden_size"],
-            num_layers=config["num_hidden_layers"],
-            num_heads=heads,
-            num_kv_heads=config.get("num_key_value_heads") or heads,
-            head_dim=config.get("head_dim") or _default_head_dim(config, where),
-            ffn_hidden_size=config["intermediate_size"],
-            vocab_size=config["vocab_size"],
-            max_position=config.get("max_position_embeddings", 2048),
-            rms_norm_eps=config.get("rms_norm_eps", 1e-6),
-            rope=_rope(config),
-            tied=config.get("tie_word_embeddings", False),
-            qkv_bias=family == "qwen2",
-            initializer_range=config.get("initializer_range", 0.02),
-            bos_token_id=config.get("bos_token_id"),
-            eos_token_ids=tuple(eos) if isinstance(eos, list) else () if eos is None else (eos,),
-            pad_token_id=config.get("pad_token_id"),
-        )
+        return cls._from_object(JsonObject.of(config, where=where))
+
+    @classmethod
+    def _from_object(cls, config: JsonObject) -> "Architecture":
+        _refuse_unsupported(config)
+        values = _values(config)
+        try:
+            return cls(**values)
+        except ValueError as error:
+            raise ValueError(f"{config.where}: {error}") from error
 
     def to_config(self, *, head: str = "lm", dtype: str = "float32") -> dict[str, Any]:
         """A config.json that transformers 4 and 5 read; head "value" is sequence classification with one label."""
@@ -165,40 +160,80 @@ def check_layout(arch: Architecture, layout: Layout, *, key: str) -> None:
 
 
 def _advice(size: int, asked: int) -> str:
-    smaller = max(divisor for divisor in range(1, asked + 1) if size % divisor == 0)
+    smaller = max(divisor for divisor in divisors(size) if divisor <= asked)
     return f"; set it to {smaller} or another divisor of {size}"
 
 
-def _default_head_dim(config: Mapping[str, Any], where: str) -> int:
-    hidden, heads = config["hidden_size"], config["num_attention_heads"]
+def _values(config: JsonObject) -> dict[str, Any]:
+    """The fields of an Architecture, each of its type."""
+    family, heads = config.text("model_type"), config.size("num_attention_heads")
+    return {
+        "family": family,
+        "hidden_size": config.size("hidden_size"),
+        "num_layers": config.size("num_hidden_layers"),
+        "num_heads": heads,
+        "num_kv_heads": config.size("num_key_value_heads", default=heads),
+        "head_dim": _head_dim(config),
+        "ffn_hidden_size": config.size("intermediate_size"),
+        "vocab_size": config.size("vocab_size"),
+        "max_position": config.size(POSITIONS, default=2048),
+        "rms_norm_eps": config.number("rms_norm_eps", default=1e-6),
+        "rope": _rope(config),
+        "tied": config.flag("tie_word_embeddings", default=False),
+        "qkv_bias": family == "qwen2",
+        "initializer_range": config.number("initializer_range", default=0.02),
+        "bos_token_id": config.token_id("bos_token_id"),
+        "eos_token_ids": config.token_ids("eos_token_id"),
+        "pad_token_id": config.token_id("pad_token_id"),
+    }
+
+
+def _head_dim(config: JsonObject) -> int:
+    if config.values.get("head_dim") is not None:
+        return config.size("head_dim")
+    hidden, heads = config.size("hidden_size"), config.size("num_attention_heads")
     if hidden % heads:
         raise ValueError(
-            f"{where}: hidden_size={hidden} is not a multiple of num_attention_heads={heads}; set head_dim"
+            f"{config.where}: hidden_size={hidden} is not a multiple of num_attention_heads={heads}; set head_dim"
         )
     return hidden // heads
 
 
-def _rope(config: Mapping[str, Any]) -> Rope:
-    new_style: Mapping[str, Any] = config.get("rope_parameters") or {}
-    values = dict(new_style or config.get("rope_scaling") or {})
-    theta = values.pop("rope_theta", None) or config.get("rope_theta") or 10000.0
-    kind = values.pop("rope_type", None) or values.pop("type", None) or "default"
-    values.pop("type", None)
-    return Rope(theta=float(theta), type=kind, scaling={name: float(v) for name, v in values.items() if v is not None})
+def _rope(config: JsonObject) -> Rope:
+    values = config.inner("rope_parameters")
+    if not values.values:
+        values = config.inner("rope_scaling")
+    theta = values.number("rope_theta", default=config.number("rope_theta", default=10000.0))
+    kind = values.text("rope_type", default=values.text("type", default="default"))
+    if kind not in ROPE_TYPES:
+        raise ValueError(f"{values.where}: rope_type={kind!r} is not one of {', '.join(ROPE_TYPES)}")
+    given = [name for name, value in values.values.items() if value is not None and name not in ROPE_KEYS]
+    needed = ROPE_NUMBERS.get(kind, ())
+    return Rope(
+        theta=theta, type=kind, scaling={name: values.number(name) for name in dict.fromkeys([*needed, *given])}
+    )
 
 
-def _refuse_unsupported(config: Mapping[str, Any], where: str) -> None:
-    family = config.get("model_type")
+def _refuse_unsupported(config: JsonObject) -> None:
+    family, where = config.text("model_type"), config.where
     if family not in FAMILIES:
         raise ValueError(f"{where}: model_type={family!r} is not supported; one of {', '.join(FAMILIES)} is")
-    if config.get("hidden_act", "silu") != "silu":
-        raise ValueError(f"{where}: hidden_act={config['hidden_act']!r} is not supported, only 'silu'")
+    activation = config.text("hidden_act", default="silu")
+    if activation != "silu":
+        raise ValueError(f"{where}: hidden_act={activation!r} is not supported, only 'silu'")
     for name in ("attention_bias", "mlp_bias"):
-        if config.get(name):
+        if config.flag(name, default=False):
             raise ValueError(f"{where}: {name}=true is not supported for model_type={family!r}")
-    window = config.get("sliding_window") if config.get("use_sliding_window", family == "mistral") else None
-    if window is not None and window < config.get("max_position_embeddings", 2048):
+    if config.flag("use_sliding_window", default=family == "mistral"):
+        _refuse_sliding_window(config)
+
+
+def _refuse_sliding_window(config: JsonObject) -> None:
+    """A window that no sequence outgrows is no window."""
+    positions = config.size(POSITIONS, default=2048)
+    window = config.size("sliding_window", default=positions)
+    if window < positions:
         raise ValueError(
-            f"{where}: sliding_window={window} is shorter than max_position_embeddings="
-            f"{config.get('max_position_embeddings')}; sliding windows are not supported"
+            f"{config.where}: sliding_window={window} is shorter than {POSITIONS}={positions}; "
+            "sliding windows are not supported"
         )

@@ -1,11 +1,12 @@
 """A Hugging Face checkpoint folder as a lazy mapping from name to tensor; safetensors only, nothing unpickled."""
 
-import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from safetensors import safe_open
 from torch import Tensor
+
+from fusedrl.data.json_object import JsonObject
 
 SINGLE = "model.safetensors"
 INDEX = "model.safetensors.index.json"
@@ -34,7 +35,8 @@ class HfFolder(Mapping[str, Tensor]):
     def _files(self) -> list[Path]:
         index = self.folder / INDEX
         if index.is_file():
-            files = sorted({self.folder / name for name in json.loads(index.read_text())["weight_map"].values()})
+            file_of = JsonObject.read(index).inner("weight_map")
+            files = sorted({self.folder / file_of.text(name) for name in file_of.values})
         else:
             files = [self.folder / SINGLE]
         missing = [path.name for path in files if not path.is_file()]

@@ -8,7 +8,7 @@ import math
 import torch
 from torch import Tensor
 
-from fusedrl.models.architecture import Rope
+from fusedrl.models.architecture import ROPE_NUMBERS, Rope
 
 
 def inverse_frequencies(rope: Rope, *, head_dim: int) -> Tensor:
@@ -17,11 +17,8 @@ def inverse_frequencies(rope: Rope, *, head_dim: int) -> Tensor:
     if rope.type == "linear":
         return frequencies / rope.scaling["factor"]
     if rope.type == "llama3":
-        return _llama3(frequencies, **{name: rope.scaling[name] for name in _LLAMA3})
+        return _llama3(frequencies, **{name: rope.scaling[name] for name in ROPE_NUMBERS["llama3"]})
     return frequencies
-
-
-_LLAMA3 = ("factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings")
 
 
 def _llama3(

@@ -102,6 +102,56 @@ def test_folder_without_config_is_named(tmp_path: Path) -> None:
         Architecture.from_folder(tmp_path)
 
 
+LLAMA3 = {"rope_type": "llama3", "low_freq_factor": 1.0, "high_freq_factor": 4.0, "factor": "8"}
+MALFORMED: dict[str, tuple[Any, ...]] = {
+    "hidden_size": ("32", None, 0, -1, 32.0, True, [32]),
+    "num_hidden_layers": ("four", None, 0),
+    "num_attention_heads": (0, None, "8"),
+    "num_key_value_heads": (0, "4", 3),
+    "head_dim": (0, 3, "8"),
+    "intermediate_size": (None, 0),
+    "vocab_size": (None, "50"),
+    "max_position_embeddings": ("long", 0),
+    "rms_norm_eps": ("1e-6", 0, float("nan")),
+    "model_type": (None, ["llama"], {}, "gpt2"),
+    "hidden_act": (3, "gelu"),
+    "attention_bias": ("no",),
+    "tie_word_embeddings": ("yes",),
+    "use_sliding_window": ("no",),
+    "rope_theta": ("big", -1),
+    "rope_parameters": ([1], "linear", {"rope_type": "linear"}, {"rope_type": "yarn", "truncate": False}, LLAMA3),
+    "rope_scaling": (3, {"type": ["linear"]}),
+    "eos_token_id": ("2", [2, "3"]),
+    "bos_token_id": ([1, 2], 1.5),
+}
+
+
+@pytest.mark.parametrize(("key", "value"), [(key, value) for key, values in MALFORMED.items() for value in values])
+def test_a_malformed_value_is_one_line_of_file_and_key(tmp_path: Path, key: str, value: Any) -> None:
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(CONFIG | {key: value}))
+    with pytest.raises(ValueError, match=key) as caught:
+        Architecture.from_folder(tmp_path)
+    assert str(caught.value).startswith(f"{path}: ")
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("key", CONFIG)
+def test_a_missing_key_is_named_with_its_file(tmp_path: Path, key: str) -> None:
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps({name: value for name, value in CONFIG.items() if name != key}))
+    with pytest.raises(ValueError, match=f": {key} is missing") as caught:
+        Architecture.from_folder(tmp_path)
+    assert str(caught.value).startswith(f"{path}: ")
+
+
+@pytest.mark.parametrize("content", ["", "[]", "no json"])
+def test_a_config_that_is_no_object_is_named(tmp_path: Path, content: str) -> None:
+    (tmp_path / "config.json").write_text(content)
+    with pytest.raises(ValueError, match=r"config\.json: "):
+        Architecture.from_folder(tmp_path)
+
+
 @pytest.mark.parametrize(("tp", "rows"), [(1, 128), (2, 256), (3, 384)])
 def test_vocabulary_is_padded_once_to_128_times_tp(tp: int, rows: int) -> None:
     assert pad_vocab(50, tp=tp) == pad_vocab(rows, tp=tp) == rows
@@ -122,6 +172,11 @@ def test_layout_that_does_not_divide_names_key_and_numbers(
 ) -> None:
     with pytest.raises(ValueError, match=message):
         check_layout(replace(BASE, **change), layout, key="actor")
+
+
+def test_layout_of_absurd_sizes_is_refused_at_once() -> None:
+    with pytest.raises(ValueError, match="num_hidden_layers=6; set it to 6 "):
+        check_layout(BASE, Layout(pp=10**18), key="actor")
 
 
 def test_layout_that_divides_is_accepted() -> None:

@@ -26,3 +26,10 @@ def test_pickled_weights_are_not_read(tmp_path: Path) -> None:
     torch.save({}, tmp_path / "pytorch_model.bin")
     with pytest.raises(ValueError, match="safetensors files only"):
         HfFolder(tmp_path)
+
+
+@pytest.mark.parametrize("content", ["", "[1]", '{"weight_map": ["a"]}', '{"weight_map": {"a": 3}}'])
+def test_an_index_that_is_malformed_is_named(tmp_path: Path, content: str) -> None:
+    (tmp_path / "model.safetensors.index.json").write_text(content)
+    with pytest.raises(ValueError, match=r"model\.safetensors\.index\.json: "):
+        HfFolder(tmp_path)
