@@ -5,13 +5,13 @@ with the tokenizer's; never both, so no token is doubled. The end of a response 
 tokenizer's and generation_config.json's. Masks never come from ids, so a pad id that equals an end id is harmless.
 """
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from transformers import AutoTokenizer
 
+from fusedrl.data.json_object import JsonObject
 from fusedrl.data.rows import Row
 
 
@@ -30,6 +30,7 @@ class Tokenizer:
             raise ValueError(f"{folder}: neither the tokenizer nor generation_config.json names an end token")
         pad = self._tokenizer.pad_token_id
         self.pad_token_id = min(self.stop_token_ids) if pad is None else int(pad)
+        self._unknown_becomes_pad = pad is not None and _unknown_of(self._tokenizer) == self._tokenizer.pad_token
 
     @property
     def vocab_size(self) -> int:
@@ -61,14 +62,17 @@ class Tokenizer:
     def _stop_ids(self) -> set[int]:
         found = set() if self._tokenizer.eos_token_id is None else {int(self._tokenizer.eos_token_id)}
         path = self.folder / "generation_config.json"
-        named = json.loads(path.read_text()).get("eos_token_id") if path.is_file() else None
-        return found | set(named if isinstance(named, list) else [] if named is None else [named])
+        return found | set(JsonObject.read(path).token_ids("eos_token_id") if path.is_file() else ())
 
     def _checked(self, text: str, tokens: Sequence[int], *, place: str) -> tuple[int, ...]:
-        """A tokenizer of characters has no id for others: it would put its pad id there."""
-        unknown = self._tokenizer.unk_token_id
-        if unknown is None and self._tokenizer.pad_token_id in tokens and str(self._tokenizer.pad_token) not in text:
+        """A tokenizer of characters has no id for others: it puts its pad id there, besides those the text spells."""
+        if self._unknown_becomes_pad and list(tokens).count(self.pad_token_id) > text.count(self._tokenizer.pad_token):
             raise ValueError(
                 f"{place or 'text'}: {text!r} holds a character that the tokenizer of {self.folder} does not know"
             )
         return tuple(tokens)
+
+
+def _unknown_of(tokenizer: Any) -> str | None:
+    """The token that the model behind a fast tokenizer puts for what it does not know."""
+    return getattr(getattr(getattr(tokenizer, "backend_tokenizer", None), "model", None), "unk_token", None)

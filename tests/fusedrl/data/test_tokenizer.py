@@ -91,6 +91,29 @@ def test_a_character_outside_the_alphabet_is_an_error_at_its_row(tmp_path: Path)
         tokenizer.encode_answer("x")
 
 
+@pytest.mark.parametrize(
+    ("text", "good"), [("<pad>1", True), ("<pad>x", False), ("<pad><pad>+ ", False), ("<pa", False)]
+)
+def test_a_text_that_spells_special_tokens_hides_no_unknown_character(tmp_path: Path, text: str, good: bool) -> None:
+    write_character_tokenizer(tmp_path, "0123456789+-=")
+    tokenizer = Tokenizer(tmp_path)
+    if good:
+        assert tokenizer.encode_prompt(Row(text)) == (0, 4)
+    else:
+        with pytest.raises(ValueError, match="holds a character"):
+            tokenizer.encode_prompt(Row(text))
+
+
+def test_a_pad_that_the_tokenizer_writes_itself_is_no_unknown_character(tmp_path: Path) -> None:
+    assert Tokenizer(write_words(tmp_path, pad="<s>")).encode_prompt(Row("what")) == (0, 4)
+
+
+@pytest.mark.parametrize("stop_ids", ["2", {"a": 1}, [1, None]])
+def test_end_tokens_that_are_no_ids_are_named_by_file_and_key(tmp_path: Path, stop_ids: object) -> None:
+    with pytest.raises(ValueError, match=r"generation_config\.json: eos_token_id=.* must be a token id"):
+        Tokenizer(write_words(tmp_path, stop_ids=stop_ids))
+
+
 def test_a_folder_without_a_tokenizer_is_named(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="no tokenizer can be loaded from there"):
         Tokenizer(tmp_path)
