@@ -7,11 +7,15 @@
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from fusedrl.data.rows import Row
+
+MAX_DEPTH = 100
+SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class RowError(ValueError):
@@ -38,16 +42,31 @@ def _rows_of(path: Path) -> Iterator[Row]:
 def _json_records(path: Path) -> Iterator[tuple[str, Any]]:
     """(place, parsed line) of each line that is not blank."""
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")  # some editors begin a file with a byte-order mark
     except (OSError, UnicodeDecodeError) as error:
         raise RowError(f"{path}: cannot be read: {error}") from error
     for number, line in enumerate(text.split("\n"), start=1):
         if line.strip():
             place = f"{path}:{number}"
             try:
-                yield place, json.loads(line)
-            except json.JSONDecodeError as error:
+                data = json.loads(line)
+            except (ValueError, RecursionError) as error:  # ValueError: not JSON, or a number of too many digits
                 raise RowError(f"{place}: not JSON: {error}") from error
+            if flaw := _flaw(data):
+                raise RowError(f"{place}: {flaw}")
+            yield place, data
+
+
+def _flaw(value: Any, *, depth: int = 0) -> str | None:
+    """What JSON allows and no later step can take: depth without end, halves of characters."""
+    if depth > MAX_DEPTH:
+        return f"lists and objects are nested deeper than {MAX_DEPTH}"
+    if isinstance(value, str):
+        half = SURROGATE.search(value)
+        return f"text holds \\u{ord(half[0]):04x}, one half of a character" if half else None
+    inner: Iterable[Any] = (*value, *value.values()) if isinstance(value, dict) else value
+    found = (_flaw(each, depth=depth + 1) for each in inner) if isinstance(value, dict | list) else ()
+    return next(filter(None, found), None)
 
 
 def _parquet_records(path: Path) -> Iterator[tuple[str, Any]]:

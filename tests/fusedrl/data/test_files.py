@@ -60,6 +60,13 @@ def test_only_newlines_end_a_row(tmp_path: Path) -> None:
     ("line", "reason"),
     [
         ('{"prompt": "a"', "not JSON"),
+        ('{"prompt": "a", "answer": ' + "7" * 5000 + "}", "not JSON"),
+        ("[" * 100_000, "not JSON"),
+        ('{"prompt": "a", "extra_info": {"x": ' + "[" * 200 + "]" * 200 + "}}", "nested deeper than 100"),
+        ('{"prompt": "a\\ud800"}', r"text holds \ud800, one half of a character"),
+        ('{"prompt": [{"role": "user", "content": "\\udfff"}]}', r"text holds \udfff"),
+        ('{"prompt": "a", "answer": ["\\udc00\\ud800"]}', r"text holds \udc00"),
+        ('{"prompt": "a", "extra_info": {"\\ud83d": 1}}', r"text holds \ud83d"),
         ("[1, 2]", "a row is an object with 'prompt', not list"),
         ({"data_source": "sums"}, "prompt must be text, or a list of messages with role and content; found nothing"),
         ({"prompt": ""}, "prompt must be text"),
@@ -77,7 +84,22 @@ def test_an_unusable_row_is_named_by_file_and_line(tmp_path: Path, line: Any, re
     with pytest.raises(RowError) as caught:
         read_rows([path])
     assert str(caught.value).startswith(f"{path}:3: ")
+    assert str(caught.value).isprintable()
     assert reason in str(caught.value)
+
+
+@pytest.mark.parametrize("depth", [1, 98])
+def test_whole_characters_and_bounded_depth_are_taken(tmp_path: Path, depth: int) -> None:
+    line = '{"prompt": "\\ud83d\\ude00", "extra_info": {"x": ' + "[" * depth + "]" * depth + "}}"
+    (row,) = read_rows([write(tmp_path, line)])
+    assert row.prompt == "\U0001f600"
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_row(tmp_path: Path) -> None:
+    plain, marked = write(tmp_path, FULL, FULL), tmp_path / "marked.jsonl"
+    marked.write_bytes(b"\xef\xbb\xbf" + plain.read_bytes())
+    found, expected = read_rows([marked]), read_rows([plain])
+    assert [replace(row, place="") for row in found] == [replace(row, place="") for row in expected]
 
 
 def test_missing_empty_and_undecodable_files_are_named(tmp_path: Path) -> None:
