@@ -11,10 +11,10 @@ from pathlib import Path
 from fusedrl.config.cli import start
 from fusedrl.config.load import load
 from fusedrl.config.schema import PPOConfig, SFTConfig
-from fusedrl.config.validate import check_ppo
 from fusedrl.sft import problems as sft_problems
 from fusedrl.sft import run as run_sft
 from fusedrl.telemetry.libraries import hush
+from fusedrl.trainers.entry import in_world, is_first_rank, set_up
 
 
 def needs_warm_start(config: PPOConfig) -> bool:
@@ -32,32 +32,31 @@ def warm_start_config(config: PPOConfig) -> SFTConfig:
 
 def problems(config: PPOConfig, world: int) -> list[str]:
     """What is wrong with a configuration on `world` ranks; no process group is needed."""
-    from fusedrl.models.architecture import Architecture
+    from fusedrl.trainers.preflight import ppo_problems
 
-    policy, reward = config.actor_rollout_ref, config.reward_model
-    if needs_warm_start(config):
-        if not policy.model.path.endswith("/huggingface"):
-            return [
-                f"actor_rollout_ref.model.path={policy.model.path}: a warm start writes NAME/huggingface; end it so"
-            ]
-        first = [f"warm start: {line}" for line in sft_problems(warm_start_config(config), world)]
-        return first + check_ppo(config, world=world, models={})
-    folders = {"actor": policy.model.path, "critic": config.critic.model.path, "ref": policy.model.path}
-    if reward.enable and reward.model.path is not None:
-        folders["reward"] = reward.model.path
-    models = {role: Architecture.from_folder(folder) for role, folder in folders.items()}
-    return check_ppo(config, world=world, models=models)
+    if not needs_warm_start(config):
+        return ppo_problems(config, world=world, warm_start=None, speaks=is_first_rank())
+    model = config.actor_rollout_ref.model
+    if not model.path.endswith("/huggingface"):
+        return [f"actor_rollout_ref.model.path={model.path}: a warm start writes NAME/huggingface; end it so"]
+    sft = warm_start_config(config)
+    if Path(sft.trainer.default_local_dir) != Path(model.path).parent:
+        return [
+            "warm_start_overrides: trainer.default_local_dir follows from actor_rollout_ref.model.path; leave it out"
+        ]
+    first = [f"warm start: {line}" for line in sft_problems(sft, world)]
+    return first + ppo_problems(config, world=world, warm_start=sft, speaks=is_first_rank())
 
 
 def run(config: PPOConfig, *, command: list[str]) -> None:
-    """Train on the ranks of the joined world."""
+    """Train on the ranks of the joined world. Raises ConfigError where the run cannot be set up."""
     from fusedrl.trainers.setup_ppo import ppo_run
     from fusedrl.trainers.summary import summary_lines
 
     began = time.monotonic()
     if needs_warm_start(config):
         run_sft(warm_start_config(config), command=command)
-    with ppo_run(config, command=command) as (ppo, steps):
+    with set_up(ppo_run(config, command=command)) as (ppo, steps):
         history = ppo.run(steps=steps)
         for line in summary_lines(history, folder=ppo.outputs.folder, minutes=(time.monotonic() - began) / 60):
             ppo.logger.say(line)
@@ -66,10 +65,7 @@ def run(config: PPOConfig, *, command: list[str]) -> None:
 def main() -> None:
     hush()
     config = start("ppo", check=problems)
-    from fusedrl.trainers.world import joined
-
-    with joined(timeout_s=config.trainer.timeout_s):
-        run(config, command=sys.argv)
+    in_world("ppo", lambda: run(config, command=sys.argv), timeout_s=config.trainer.timeout_s)
 
 
 if __name__ == "__main__":

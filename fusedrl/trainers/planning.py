@@ -8,12 +8,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from fusedrl.config.schema import ScheduleConfig
-from fusedrl.pipeline.costs import ConstantCost, Cost
+from fusedrl.pipeline.costs import Cost
 from fusedrl.pipeline.executor import Work
 from fusedrl.pipeline.microbatch import shapes_of
 from fusedrl.pipeline.plan import Planned, Shapes, plan_pass
 from fusedrl.pipeline.program import Program
 from fusedrl.pipeline.results import agree_shapes
+from fusedrl.trainers.costs import planned_cost
 from fusedrl.trainers.roles import Role
 
 _KEPT = 64  # programs; a run meets few different shapes
@@ -38,7 +39,7 @@ class Planner:
 
     def _plan(self, passes: Mapping[str, tuple[Role, Work]], shapes: Mapping[str, Shapes]) -> Program:
         models = [
-            planned(role, shapes=shapes[name], trains=work.loss is not None, cost=self._cost(role))
+            planned(role, shapes=shapes[name], trains=work.loss is not None, cost=_cost(self.schedule, role))
             for name, (role, work) in passes.items()
         ]
         trains = any(model.trains for model in models)
@@ -46,13 +47,6 @@ class Planner:
         method = self.schedule.method if trains or not self.schedule.method.startswith("file:") else "fused"
         cap = self.schedule.memory_cap if trains else None
         return plan_pass(models, method=method, memory_cap=cap, comm=self.schedule.comm)
-
-    def _cost(self, role: Role) -> Cost:
-        """Counted from the role's architecture, or the configuration's constants (the actor's for frozen models)."""
-        if self.schedule.costs == "counted":
-            return role.cost
-        constants = self.schedule.critic if role.name == "critic" else self.schedule.actor
-        return ConstantCost(constants.forward, constants.backward, constants.activation)
 
 
 def planned(role: Role, *, shapes: Shapes, trains: bool, cost: Cost) -> Planned:
@@ -69,3 +63,8 @@ def planned(role: Role, *, shapes: Shapes, trains: bool, cost: Cost) -> Planned:
         cost=cost,
         key=role.spec.key,
     )
+
+
+def _cost(schedule: ScheduleConfig, role: Role) -> Cost:
+    layout = role.layout
+    return planned_cost(schedule, role.name, role.architecture, tp=layout.tp, pp=layout.pp, dtype=role.spec.dtype)

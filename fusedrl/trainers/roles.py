@@ -23,7 +23,6 @@ from fusedrl.models.hf_import import load_hf
 from fusedrl.models.training import OptimizerSettings, TrainableModel
 from fusedrl.parallel.groups import ProcessGroupCollection, build_groups
 from fusedrl.parallel.layout import Layout
-from fusedrl.pipeline.costs import CountedCost
 from fusedrl.pipeline.executor import Executor
 from fusedrl.pipeline.megatron_stage import megatron_model
 from fusedrl.pipeline.stage import PipelineModel
@@ -84,15 +83,6 @@ class Role:
     @property
     def tp_rank(self) -> int:
         return self.groups.tp.rank()
-
-    @property
-    def cost(self) -> CountedCost:
-        """Counted operations and bytes of its stages."""
-        stages = self.layout.pp
-        each = self.architecture.num_layers // stages
-        size = torch.empty((), dtype=self.spec.dtype).element_size()
-        head = self.spec.head
-        return CountedCost(self.architecture, [each] * stages, head=head, tp=self.layout.tp, bytes_each=size)
 
     def share(self, size: int) -> Tensor:
         """Rows of `size` that this rank's replica works on, a contiguous part; the same on all ranks of a replica."""

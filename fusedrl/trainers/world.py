@@ -5,6 +5,9 @@ hide them: CUDA_VISIBLE_DEVICES= torchrun ...
 """
 
 import os
+import signal
+import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
@@ -16,6 +19,7 @@ import torch.distributed as dist
 @contextmanager
 def joined(*, timeout_s: float) -> Iterator[torch.device]:
     """Join the world; yields this rank's device. Without a launcher the world is this process alone."""
+    end_with_launcher()
     timeout, device = timedelta(seconds=timeout_s), _device()
     alone = {} if "RANK" in os.environ else {"store": dist.HashStore(), "rank": 0, "world_size": 1}
     if device.type == "cuda":
@@ -27,6 +31,20 @@ def joined(*, timeout_s: float) -> Iterator[torch.device]:
         yield device
     finally:
         dist.destroy_process_group()
+
+
+def end_with_launcher(*, every_s: float = 1.0) -> None:
+    """End this rank when its launcher is gone (killed, out of memory): nobody would stop it otherwise."""
+    if "TORCHELASTIC_RUN_ID" not in os.environ:
+        return
+    launcher = os.getppid()
+
+    def watch() -> None:
+        while os.getppid() == launcher:
+            time.sleep(every_s)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=watch, name="fusedrl-launcher-watch", daemon=True).start()
 
 
 def _device() -> torch.device:

@@ -1,0 +1,27 @@
+"""Planned costs of a role's stages: counted from its architecture, or the configuration's constants."""
+
+from typing import Literal
+
+import torch
+
+from fusedrl.config.schema import ScheduleConfig
+from fusedrl.models.architecture import Architecture
+from fusedrl.pipeline.costs import ConstantCost, Cost, CountedCost
+
+
+def planned_cost(
+    schedule: ScheduleConfig,
+    role: str,
+    architecture: Architecture,
+    *,
+    tp: int,
+    pp: int,
+    dtype: torch.dtype = torch.float32,
+) -> Cost:
+    """GFLOP and MiB of a rank, or constants (the critic's own, the actor's for every other role)."""
+    if schedule.costs == "constant":
+        constants = schedule.critic if role == "critic" else schedule.actor
+        return ConstantCost(constants.forward, constants.backward, constants.activation)
+    head: Literal["lm", "value"] = "lm" if role in ("actor", "ref") else "value"
+    layers = [architecture.num_layers // pp] * pp
+    return CountedCost(architecture, layers, head=head, tp=tp, bytes_each=dtype.itemsize)

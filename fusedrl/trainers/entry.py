@@ -1,0 +1,44 @@
+"""From a checked configuration into the world of ranks, for the entry points.
+
+    in_world("ppo", lambda: run(config), timeout_s=600)
+    with set_up(ppo_run(config)) as (ppo, steps): ...
+
+What goes wrong while a run is set up is the user's to mend: it ends as a bad configuration does, one line and code 2.
+"""
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from typing import TypeVar
+
+from fusedrl.config.cli import stop
+from fusedrl.config.errors import ConfigError
+
+Run = TypeVar("Run")
+
+
+def is_first_rank() -> bool:
+    """Whether this rank speaks to the user; known before any process group exists."""
+    return int(os.environ.get("RANK", "0")) == 0
+
+
+@contextmanager
+def set_up(run: AbstractContextManager[Run]) -> Iterator[Run]:
+    """Enters `run`; its ValueErrors and OSErrors on the way in become ConfigErrors, those of the run itself do not."""
+    with ExitStack() as entered:
+        try:
+            made = entered.enter_context(run)
+        except (ValueError, OSError) as error:
+            raise ConfigError([" ".join(str(error).split())]) from error
+        yield made
+
+
+def in_world(command: str, run: Callable[[], None], *, timeout_s: float) -> None:
+    """Call `run` on the joined ranks. Ends this rank with code 2 and one line where it cannot be set up."""
+    from fusedrl.trainers.world import joined
+
+    try:
+        with joined(timeout_s=timeout_s):
+            run()
+    except ConfigError as error:
+        stop(command, error.problems)

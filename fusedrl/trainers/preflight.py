@@ -1,0 +1,151 @@
+"""What can be known to be wrong with a run before any process group exists: files, models, rows, functions, orders.
+
+The configuration's own checks (fusedrl.config.validate) come first; these look at what it points to. Each returns one
+line a problem. Costly ones (reading rows, importing the reward function) are rank 0's alone: its end ends the job.
+"""
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+from fusedrl.config.check_layout import needs_reference
+from fusedrl.config.derive import derive_ppo
+from fusedrl.config.schema import BaseTrainerConfig, PPOConfig, SFTConfig
+from fusedrl.config.validate import check_ppo, check_sft
+from fusedrl.data.tokenizer import Tokenizer
+from fusedrl.models.architecture import Architecture
+from fusedrl.models.hf_folder import HfFolder
+from fusedrl.models.weights import VALUE_HEAD
+from fusedrl.pipeline.plan import Planned, plan_pass
+from fusedrl.rewards.function import VERIFIER
+from fusedrl.rewards.runner import RewardRunner
+from fusedrl.trainers.costs import planned_cost
+from fusedrl.trainers.new_model import new_architecture
+from fusedrl.trainers.prompting import example_source, prompt_source, rows_of
+
+
+def ppo_problems(config: PPOConfig, *, world: int, warm_start: SFTConfig | None, speaks: bool) -> list[str]:
+    """`warm_start`: the SFT run that makes the actor's folder first; None where the folder is there."""
+    models = ppo_models(config, warm_start=warm_start)
+    found = check_ppo(config, world=world, models=models) + list(_vocabularies(models))
+    if found or not speaks:
+        return found
+    return [
+        *_folder(config.trainer),
+        *_attempt(lambda: _read_rows(config, warm_start)),
+        *_attempt(lambda: _load_function(config)),
+        *_attempt(lambda: _value_head(config)),
+        *_attempt(lambda: _plan(config, models, world=world)),
+    ]
+
+
+def sft_problems(config: SFTConfig, *, world: int, speaks: bool) -> list[str]:
+    found = check_sft(config, world=world, model=sft_model(config))
+    if found or not speaks:
+        return found
+    start = config.model.path
+    read: Callable[[], object] = (
+        (lambda: rows_of(config.data))
+        if start is None
+        else (lambda: (HfFolder(start), example_source(config.data, Tokenizer(start))))
+    )
+    return [*_folder(config.trainer), *_attempt(read)]
+
+
+def ppo_models(config: PPOConfig, *, warm_start: SFTConfig | None) -> dict[str, Architecture]:
+    """Architecture by role. The actor's of a pending warm start is that of the model which SFT trains."""
+    policy, reward = config.actor_rollout_ref, config.reward_model
+    made = None if warm_start is None else sft_model(warm_start)
+    folders = {"actor": policy.model.path, "critic": config.critic.model.path}
+    if needs_reference(config):
+        folders["ref"] = policy.model.path
+    if reward.enable and reward.model.path is not None:
+        folders["reward"] = reward.model.path
+
+    def architecture(folder: str) -> Architecture:
+        return made if made is not None and folder == policy.model.path else Architecture.from_folder(folder)
+
+    return {role: architecture(folder) for role, folder in folders.items()}
+
+
+def sft_model(config: SFTConfig) -> Architecture | None:
+    """The model that SFT starts from; None where the configuration names none (its own check says so)."""
+    if config.model.path is not None:
+        return Architecture.from_folder(config.model.path)
+    alphabet = config.model.new.alphabet
+    return None if alphabet is None else new_architecture(config.model.new, vocab_size=len(alphabet) + 3)
+
+
+def _vocabularies(models: Mapping[str, Architecture]) -> Iterator[str]:
+    """All roles read the actor's token ids."""
+    keys = {"critic": "critic.model.path", "reward": "reward_model.model.path"}
+    wanted = models["actor"].vocab_size
+    for role, key in keys.items():
+        if role in models and models[role].vocab_size != wanted:
+            found = models[role].vocab_size
+            yield f"{key}: its vocabulary has {found} tokens, the actor's has {wanted}; they must share one"
+
+
+def _folder(trainer: BaseTrainerConfig) -> Iterator[str]:
+    """The run's folder can be made."""
+    path = Path(trainer.default_local_dir).absolute()
+    there = next(parent for parent in (path, *path.parents) if parent.exists())
+    if not there.is_dir():
+        yield f"trainer.default_local_dir={path}: {there} is a file; name a folder"
+    elif not os.access(there, os.W_OK | os.X_OK):
+        yield f"trainer.default_local_dir={path}: {there} cannot be written; name another folder"
+
+
+def _attempt(check: Callable[[], object]) -> list[str]:
+    """The message of a ValueError or OSError of `check` as a problem."""
+    try:
+        check()
+    except (ValueError, OSError) as error:
+        return [" ".join(str(error).split())]
+    return []
+
+
+def _read_rows(config: PPOConfig, warm_start: SFTConfig | None) -> None:
+    if warm_start is None:
+        prompt_source(config.data, Tokenizer(config.actor_rollout_ref.model.path))
+    else:
+        rows_of(config.data)  # the tokenizer comes with the model that SFT makes
+
+
+def _load_function(config: PPOConfig) -> None:
+    function = config.custom_reward_function
+    if function.path or config.data.task.name:
+        RewardRunner(function.path or VERIFIER, name=function.name, workers=1).close()
+
+
+def _value_head(config: PPOConfig) -> None:
+    """A reward model must have been trained as one; the critic's head may be new."""
+    reward = config.reward_model
+    if reward.enable and reward.model.path is not None and VALUE_HEAD not in HfFolder(reward.model.path):
+        raise ValueError(f"reward_model.model.path={reward.model.path}: no {VALUE_HEAD} there; give a reward model")
+
+
+def _plan(config: PPOConfig, models: Mapping[str, Architecture], *, world: int) -> None:
+    """The schedule can be made for an update of the longest samples: file, memory cap, placement."""
+    sizes, actor, critic = derive_ppo(config, world=world), config.actor_rollout_ref.actor, config.critic
+    rows = {"actor": actor.ppo_micro_batch_size_per_gpu, "critic": critic.ppo_micro_batch_size_per_gpu}
+    planned = []
+    for name in ("actor", "critic"):
+        layout = sizes.models[name]
+        planned.append(
+            Planned(
+                name,
+                shapes=((rows[name], sizes.max_sequence_length),) * layout.micro_batches,
+                pp=layout.pp,
+                tp=layout.tp,
+                dp=layout.dp,
+                reverse=name == "critic",
+                cost=planned_cost(config.schedule, name, models[name], tp=layout.tp, pp=layout.pp),
+            )
+        )
+    schedule = config.schedule
+    try:
+        plan_pass(planned, method=schedule.method, memory_cap=schedule.memory_cap, comm=schedule.comm)
+    except ValueError as error:
+        asked = f"schedule.method={schedule.method}, schedule.memory_cap={schedule.memory_cap}"
+        raise ValueError(f"{asked}: {error}") from error

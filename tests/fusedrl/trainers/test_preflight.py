@@ -1,0 +1,89 @@
+from pathlib import Path
+
+import pytest
+
+from fusedrl.config.load import load
+from fusedrl.data.characters import write_character_tokenizer
+from fusedrl.models.architecture import Architecture
+from fusedrl.models.hf_export import write_random_hf
+from fusedrl.trainers.preflight import ppo_problems, sft_problems
+
+
+def model(folder: Path, *, head: str = "lm", **changes: int) -> str:
+    folder.mkdir(parents=True)
+    sizes = {"vocab_size": write_character_tokenizer(folder, "0123456789+-="), **changes}
+    arch = Architecture(
+        family="llama",
+        hidden_size=16,
+        num_layers=4,
+        num_heads=2,
+        num_kv_heads=2,
+        head_dim=8,
+        ffn_hidden_size=16,
+        max_position=64,
+        eos_token_ids=(2,),
+        **sizes,
+    )
+    return str(write_random_hf(arch, folder, seed=0, head=head))
+
+
+def problems(tmp_path: Path, *overrides: str, warm_start: bool = False, world: int = 4) -> list[str]:
+    folder = str(tmp_path / "none/huggingface") if warm_start else model(tmp_path / "actor")
+    fixed = [f"actor_rollout_ref.model.path={folder}", f"trainer.default_local_dir={tmp_path / 'run'}"]
+    config = load("ppo", ["experiment=arithmetic", "data.task.train_size=200", *fixed, *overrides])
+    sft = load("sft", ["experiment=arithmetic"]) if warm_start else None
+    return ppo_problems(config, world=world, warm_start=sft, speaks=True)
+
+
+@pytest.mark.parametrize("warm_start", [True, False])
+def test_the_shipped_experiment_has_no_problem_and_leaves_nothing(tmp_path: Path, warm_start: bool) -> None:
+    assert problems(tmp_path, warm_start=warm_start) == []
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("override", "start"),
+    [
+        ("custom_reward_function.name=nonesuch", "custom_reward_function.name=nonesuch"),
+        ("schedule.memory_cap=0.0001", "schedule.method=fused, schedule.memory_cap=0.0001: memory_cap"),
+        ("schedule.method=file:README.md", "schedule.method=file:README.md"),
+        ("data.task.prompt='{nonesuch}'", "data.task.prompt='{nonesuch}'"),
+        ("data.task.config={min_terms: 9, max_terms: 3}", "data.task.config="),
+        ("data.task.keep_spaces=true", "chain_sum["),  # the tokenizer has no space
+        ("trainer.default_local_dir=README.md", "trainer.default_local_dir="),
+    ],
+)
+def test_each_mistake_is_one_line_that_begins_with_its_key(tmp_path: Path, override: str, start: str) -> None:
+    (line,) = problems(tmp_path, override)
+    assert line.startswith(start)
+    assert "\n" not in line
+
+
+def test_a_pending_warm_start_is_checked_by_the_model_it_will_make(tmp_path: Path) -> None:
+    lines = problems(tmp_path, "data.max_response_length=100", warm_start=True)
+    assert all("exceed the 64 positions" in line for line in lines)
+    assert len(lines) == 2  # actor and critic; no reference is used
+    deep = "actor_rollout_ref.actor.megatron.pipeline_model_parallel_size=8"
+    lines = problems(tmp_path, deep, warm_start=True, world=8)
+    assert any("does not divide the model's 4 layers" in line for line in lines)
+
+
+def test_a_reward_model_needs_its_head_and_the_actors_vocabulary(tmp_path: Path) -> None:
+    switch = "reward_model.enable=true"
+    plain, other = model(tmp_path / "plain"), model(tmp_path / "other", head="value", vocab_size=99)
+    trained = model(tmp_path / "trained", head="value")
+    (line,) = problems(tmp_path / "a", switch, f"reward_model.model.path={plain}")
+    assert "no score.weight" in line
+    (line,) = problems(tmp_path / "b", switch, f"reward_model.model.path={other}")
+    assert line.startswith("reward_model.model.path: its vocabulary has 99 tokens")
+    assert problems(tmp_path / "c", switch, f"reward_model.model.path={trained}") == []
+
+
+def test_sft_s_folder_and_rows_are_looked_at(tmp_path: Path) -> None:
+    folder = Path(model(tmp_path / "start"))
+    overrides = ["experiment=arithmetic", "model.new.alphabet=null", f"model.path={folder}"]
+    config = load("sft", [*overrides, "data.task.train_size=200", f"trainer.default_local_dir={tmp_path}"])
+    assert sft_problems(config, world=4, speaks=True) == []
+    (folder / "model.safetensors").unlink()
+    (line,) = sft_problems(config, world=4, speaks=True)
+    assert "safetensors" in line
