@@ -39,6 +39,8 @@ def start(command: str, *, check: Check, argv: Sequence[str] | None = None) -> C
     options, overrides = _parse(sys.argv[1:] if argv is None else argv)
     if options.help:
         _answer(help_text(command))
+    if options.world < 1:
+        stop(command, [f"--world={options.world}: a job has at least 1 rank (the default is WORLD_SIZE, or 1)"])
     try:
         config = load(command, overrides, config_dir=options.config_dir)
         if options.cfg:
@@ -71,7 +73,7 @@ def _parse(argv: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
     parser.add_argument("-h", "--help", action="store_true")
     parser.add_argument("-c", "--cfg", choices=["job"])
     parser.add_argument("--check", action="store_true")
-    parser.add_argument("--world", type=int, default=int(os.environ.get("WORLD_SIZE", "1")))
+    parser.add_argument("--world", type=int, default=os.environ.get("WORLD_SIZE", "1"))
     parser.add_argument("--config-dir", type=Path)
     return parser.parse_known_args(argv)
 

@@ -102,6 +102,19 @@ def test_check_alone_starts_nothing_and_ends_well(capsys: pytest.CaptureFixture[
     assert (code, out, err) == (0, "fusedrl.ppo: the configuration fits 4 ranks\n", "")
 
 
+@pytest.mark.parametrize("world", ["0", "-1", "-4", "many", "1.5"])
+@pytest.mark.parametrize("source", ["argument", "environment"])
+def test_a_job_without_ranks_is_refused(
+    world: str, source: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if source == "environment":
+        monkeypatch.setenv("WORLD_SIZE", world)
+    code, out, err = ended([*ARITHMETIC, "--check", *(["--world", world] if source == "argument" else [])], capsys)
+    assert (code, out) == (2, "")
+    assert "--world" in err
+    assert world in err
+
+
 def test_cfg_prints_the_resolved_configuration_unchecked(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = ended([*ARITHMETIC, "--cfg", "job"], capsys, check=lambda config, world: ["x"])
     assert code == 0
