@@ -24,6 +24,7 @@ class Limits:
     above: float | None = None
     at_most: float | None = None
     below: float | None = None
+    switch: float | None = None  # a value outside the range that has a meaning of its own, such as -1 for "off"
 
     def broken_by(self, value: object) -> str | None:
         """What is wrong with `value` ("must be above 0"), or None."""
@@ -31,9 +32,16 @@ class Limits:
             return f"must be one of {', '.join(self.choices)}"
         if isinstance(value, bool) or not isinstance(value, int | float):
             return None
-        return self._out_of_range(value) if math.isfinite(value) else "must be a finite number"
+        finite = isinstance(value, int) or math.isfinite(value)  # isfinite itself fails for integers no float holds
+        return self._out_of_range(value) if finite else "must be a finite number"
 
     def _out_of_range(self, value: float) -> str | None:
+        reason = self._out_of_bounds(value)
+        if reason is None or self.switch is None:
+            return reason
+        return None if value == self.switch else f"{reason}, or {self.switch:g}"
+
+    def _out_of_bounds(self, value: float) -> str | None:
         if self.at_least is not None and not value >= self.at_least:
             return f"must be at least {self.at_least:g}"
         if self.above is not None and not value > self.above:
@@ -47,7 +55,8 @@ class Limits:
     def text(self) -> str:
         """The limits in a few characters, for the reference page: ">0, <=1" or "a | b"."""
         signs = ((">=", self.at_least), (">", self.above), ("<=", self.at_most), ("<", self.below))
-        return " | ".join(self.choices) or ", ".join(f"{sign}{limit:g}" for sign, limit in signs if limit is not None)
+        bounds = ", ".join(f"{sign}{limit:g}" for sign, limit in signs if limit is not None)
+        return " | ".join(self.choices) or bounds + (f" or {self.switch:g}" if self.switch is not None else "")
 
 
 def key(
@@ -59,9 +68,10 @@ def key(
     above: float | None = None,
     at_most: float | None = None,
     below: float | None = None,
+    switch: float | None = None,
 ) -> Any:
     """A field with a value. A list's limits hold for each of its items."""
-    limits = Limits(choices=choices, at_least=at_least, above=above, at_most=at_most, below=below)
+    limits = Limits(choices=choices, at_least=at_least, above=above, at_most=at_most, below=below, switch=switch)
     metadata = {"help": help, "limits": limits}
     if isinstance(default, list | dict):
         copy = type(default)

@@ -56,7 +56,7 @@ class ValidationSamplingConfig:
     n: int = key(1, help="Responses per validation prompt", at_least=1)
     temperature: float = key(0.0, help="0: the likeliest token", at_least=0)
     top_p: float = key(1.0, help="Smallest set of tokens with this probability", above=0, at_most=1)
-    top_k: int = key(-1, help="Likeliest tokens to draw from; -1: all", at_least=-1)
+    top_k: int = key(-1, help="Likeliest tokens to draw from; -1: all", at_least=1, switch=-1)
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class RolloutConfig:
     n: int = key(1, help="Responses per prompt", at_least=1)
     temperature: float = key(1.0, help="Sampling temperature; log-probabilities use the same", above=0)
     top_p: float = key(1.0, help="Smallest set of tokens with this probability", above=0, at_most=1)
-    top_k: int = key(-1, help="Likeliest tokens to draw from; -1: all", at_least=-1)
+    top_k: int = key(-1, help="Likeliest tokens to draw from; -1: all", at_least=1, switch=-1)
     tensor_model_parallel_size: int = key(1, help="Ranks that share each layer while generating", at_least=1)
     max_running_requests: int = key(64, help="Samples that one engine generates at once", at_least=1)
     log_prob_micro_batch_size_per_gpu: int = key(

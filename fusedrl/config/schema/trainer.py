@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from fusedrl.config.schema.fields import key
 
+WEEK_S = 7 * 86400.0  # a 32-bit timer of milliseconds ends after 24 days
 LOGGERS = ("console", "tensorboard")
 
 
@@ -24,7 +25,12 @@ class BaseTrainerConfig:
         choices=LOGGERS,
     )
     seed: int = key(0, help="Seed of new weights, of sampling and of mini-batches", at_least=0)
-    timeout_s: float = key(600.0, help="Seconds a rank waits for another before the run ends with an error", above=0)
+    timeout_s: float = key(
+        600.0,
+        help="Seconds a rank waits for another before the run ends with an error; a week at most",
+        above=0,
+        at_most=WEEK_S,
+    )
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,8 @@ from fusedrl.config.schema.fields import Limits
         (Limits(at_most=1), [1, 0, -5], [1.0001, 2]),
         (Limits(below=1), [0.999, 0], [1, 1.0]),
         (Limits(above=0, at_most=1), [0.5, 1], [0, 1.5]),
+        (Limits(at_least=1, switch=-1), [-1, -1.0, 1, 7], [0, -2, 0.5, -1.5]),
+        (Limits(at_least=0), [10**400], [-(10**400)]),
         (Limits(choices=("a", "b")), ["a", "b"], ["c", "", None]),
     ],
 )
@@ -32,5 +34,6 @@ def test_truth_values_are_not_numbers() -> None:
 
 def test_text_shows_every_limit() -> None:
     assert Limits(above=0, at_most=1).text() == ">0, <=1"
+    assert Limits(at_least=1, switch=-1).text() == ">=1 or -1"
     assert Limits(at_least=-1, below=2.5).text() == ">=-1, <2.5"
     assert Limits(choices=("a", "b")).text() == "a | b"
