@@ -1,9 +1,11 @@
 """Checks of batch sizes, lengths and steps. Each check returns one line per problem: key, numbers, what would fit."""
 
+import difflib
+import os
 from collections.abc import Iterator, Mapping
 
 from fusedrl.config.check_layout import ModelNumbers, layouts
-from fusedrl.config.numbers import divisors, listed
+from fusedrl.config.numbers import divisors, listed, listed_words
 from fusedrl.config.schema import ActorConfig, BaseDataConfig, CriticConfig, MegatronConfig, OptimConfig, PPOConfig
 
 
@@ -88,8 +90,9 @@ def _check_positions(config: PPOConfig, *, models: Mapping[str, ModelNumbers]) -
 
 def check_data(data: BaseDataConfig, *, validates: bool) -> Iterator[str]:
     """Rows come from files or from a generated task, enough of them; validation has rows where it is asked for."""
-    if data.train_files and data.task.name:
-        yield f"data.train_files and data.task.name={data.task.name} are both given; set one of them"
+    yield from _check_files(data)
+    if data.task.name is not None:
+        yield from _check_task(data.task.name)
     if not data.train_files and not data.task.name:
         yield "data.train_files: nothing to train on; give files, or a generated task as data.task.name"
     if validates and not data.val_files and not (data.task.name and data.task.val_size):
@@ -100,6 +103,23 @@ def check_data(data: BaseDataConfig, *, validates: bool) -> Iterator[str]:
     batch: int = getattr(data, "train_batch_size", 1)
     if data.task.name and data.task.train_size < batch:
         yield f"data.task.train_size={data.task.train_size} is below data.train_batch_size={batch}; raise it"
+
+
+def _check_files(data: BaseDataConfig) -> Iterator[str]:
+    for key, paths in (("data.train_files", data.train_files), ("data.val_files", data.val_files)):
+        if paths and data.task.name:
+            yield f"{key} and data.task.name={data.task.name} are both given; set one of them"
+        else:
+            yield from (f"{key}: {path}: there is no such file" for path in paths if not os.path.isfile(path))
+
+
+def _check_task(name: str) -> Iterator[str]:
+    from reasoning_gym.factory import DATASETS  # its import takes a second, so only where it is asked
+
+    if name not in DATASETS:
+        near = listed_words(difflib.get_close_matches(name, DATASETS, n=3))
+        hint = f"did you mean {near}?" if near else "reasoning_gym.factory.DATASETS lists them"
+        yield f"data.task.name={name}: reasoning-gym has no such task; {hint}"
 
 
 def check_optim(optim: OptimConfig, *, key: str) -> Iterator[str]:

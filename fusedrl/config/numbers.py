@@ -1,6 +1,7 @@
 """Small arithmetic for messages that say what would fit."""
 
 import math
+from collections.abc import Sequence
 
 MOST_TRIALS = 100_000
 
@@ -17,5 +18,9 @@ def common_divisors(*numbers: int) -> list[int]:
 
 def listed(numbers: list[int], *, near: int, most: int = 6) -> str:
     """The `most` numbers nearest to `near`, as "1, 2 or 4"."""
-    chosen = [str(number) for number in sorted(sorted(numbers, key=lambda number: abs(number - near))[:most])]
-    return chosen[0] if len(chosen) == 1 else f"{', '.join(chosen[:-1])} or {chosen[-1]}"
+    return listed_words([str(number) for number in sorted(sorted(numbers, key=lambda each: abs(each - near))[:most])])
+
+
+def listed_words(words: Sequence[str]) -> str:
+    """ "a, b or c"; nothing of nothing."""
+    return " or ".join(part for part in (", ".join(words[:-1]), *words[-1:]) if part)

@@ -17,6 +17,7 @@ from fusedrl.config.check_batches import (
     data_parallel,
 )
 from fusedrl.config.check_layout import ModelNumbers, check_model, check_ppo_layouts, check_ranks
+from fusedrl.config.derive import total_steps
 from fusedrl.config.errors import ConfigError
 from fusedrl.config.schema import PPOConfig, SFTConfig
 
@@ -103,9 +104,20 @@ def _check_schedule(config: PPOConfig) -> Iterator[str]:
 
 
 def _check_warmup(config: PPOConfig) -> Iterator[str]:
-    warmup, steps = config.trainer.critic_warmup, config.trainer.total_training_steps
-    if steps is not None and warmup >= steps:
+    """Known here for a given number of steps and for a generated task; rows of files are counted at the start."""
+    trainer, data = config.trainer, config.data
+    if trainer.total_training_steps is not None:
+        steps, told = trainer.total_training_steps, f"trainer.total_training_steps={trainer.total_training_steps}"
+    elif data.task.name is not None and data.task.train_size >= data.train_batch_size:
+        steps = total_steps(trainer, rows=data.task.train_size, batch=data.train_batch_size)
+        told = (
+            f"the {steps} steps that trainer.total_epochs={trainer.total_epochs} over "
+            f"data.task.train_size={data.task.train_size} at data.train_batch_size={data.train_batch_size} gives"
+        )
+    else:
+        return
+    if trainer.critic_warmup >= steps:
         yield (
-            f"trainer.critic_warmup={warmup} leaves no step of trainer.total_training_steps={steps} "
+            f"trainer.critic_warmup={trainer.critic_warmup} leaves no step of {told} "
             "in which the actor learns; make it smaller"
         )

@@ -1,6 +1,7 @@
 """Batch arithmetic that does not come out is told with every number of the product."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -15,6 +16,7 @@ from fusedrl.config.check_batches import (
 )
 from fusedrl.config.load import load
 from fusedrl.config.schema import MegatronConfig, OptimConfig, PPODataConfig
+from fusedrl.config.schema.data import TaskConfig
 from tests.fusedrl.config.conftest import Numbers, ppo
 
 ACTOR = "actor_rollout_ref.actor"
@@ -90,7 +92,8 @@ def test_sequences_longer_than_the_positions_are_refused_for_each_model(numbers:
     ("overrides", "start"),
     [
         (["data.train_files=[a.jsonl]"], "data.train_files and data.task.name=chain_sum are both given"),
-        (["data.task.name=null", "data.val_files=[b]"], "data.train_files: nothing to train on"),
+        (["data.val_files=[a.jsonl]"], "data.val_files and data.task.name=chain_sum are both given"),
+        (["data.task.name=null", f"data.val_files=[{__file__}]"], "data.train_files: nothing to train on"),
         (["data.task.val_size=0"], "data.val_files: validation is asked for"),
         (["data.task.train_size=63"], "data.task.train_size=63 is below data.train_batch_size=64"),
     ],
@@ -101,9 +104,28 @@ def test_data_that_is_missing_or_given_twice_is_refused(overrides: list[str], st
 
 
 def test_validation_rows_are_needed_only_where_validation_is_asked_for() -> None:
-    data = PPODataConfig(train_files=["a"])
+    data = PPODataConfig(train_files=[__file__])
     assert list(check_data(data, validates=False)) == []
     assert len(list(check_data(data, validates=True))) == 1
+
+
+def test_every_file_of_rows_that_is_not_there_is_told_by_key(tmp_path: Path) -> None:
+    gone, folder = str(tmp_path / "gone"), str(tmp_path)
+    data = PPODataConfig(train_files=[__file__, gone], val_files=[folder])
+    assert list(check_data(data, validates=False)) == [
+        f"data.train_files: {gone}: there is no such file",
+        f"data.val_files: {folder}: there is no such file",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"), [("chain_sums", "did you mean chain_sum"), ("", "lists them"), ("qqqq", "lists them")]
+)
+def test_a_task_that_reasoning_gym_has_not_is_refused(name: str, hint: str) -> None:
+    data = PPODataConfig(train_files=[] if name else [__file__], task=TaskConfig(name=name))
+    (line,) = check_data(data, validates=False)
+    assert line.startswith(f"data.task.name={name}: reasoning-gym has no such task; ")
+    assert hint in line
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fusedrl.config.numbers import common_divisors, divisors, listed
+from fusedrl.config.numbers import common_divisors, divisors, listed, listed_words
 
 
 @given(st.integers(1, 400), st.integers(1, 400))
@@ -26,6 +26,15 @@ def test_huge_numbers_are_answered_at_once_with_some_true_divisors(number: int) 
     assert time.process_time() - began < 2
     assert (found[0], found[-1]) == (1, number)
     assert all(number % each == 0 for each in found)
+
+
+def test_words_are_listed_as_spoken() -> None:
+    assert [listed_words(words) for words in ([], ["a"], ["a", "b"], ["a", "b", "c"])] == [
+        "",
+        "a",
+        "a or b",
+        "a, b or c",
+    ]
 
 
 def test_listed_keeps_the_nearest_in_order() -> None:

@@ -1,5 +1,6 @@
 """The whole of a run is checked, and everything wrong is told at once."""
 
+import time
 from pathlib import Path
 
 import pytest
@@ -61,6 +62,22 @@ def test_validation_before_training_counts_as_validation() -> None:
     quiet = ("data.task.val_size=0", "trainer.test_freq=-1")
     assert check_ppo(ppo(*quiet, "trainer.val_before_train=false"), world=4, models={}) == []
     assert len(check_ppo(ppo(*quiet), world=4, models={})) == 1
+
+
+@pytest.mark.parametrize(("warmup", "problems"), [(4, 0), (5, 1)])
+def test_the_actor_learns_in_some_step_of_a_generated_task(warmup: int, problems: int) -> None:
+    steps = ("trainer.total_training_steps=null", "trainer.total_epochs=1", "data.task.train_size=383")
+    found = check_ppo(ppo(*steps, f"trainer.critic_warmup={warmup}"), world=4, models={})
+    assert len(found) == problems
+    assert all(line.startswith(f"trainer.critic_warmup={warmup} leaves no step of the 5 steps") for line in found)
+
+
+def test_huge_sizes_are_answered_at_once() -> None:
+    prime = 10**18 + 3
+    began = time.process_time()
+    found = check_ppo(ppo(f"data.train_batch_size={prime}", f"data.task.train_size={prime}"), world=4, models={})
+    assert time.process_time() - began < 5
+    assert any(f"{prime} prompts" in line for line in found)
 
 
 @pytest.mark.parametrize(
