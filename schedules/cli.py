@@ -18,21 +18,27 @@ import sys
 import time
 from pathlib import Path
 
+from schedules.arguments import Parser, above_zero, whole
 from schedules.bounds import lower_bound
 from schedules.check import check
 from schedules.draw.gantt import save_gantt
 from schedules.draw.text import text_grid
 from schedules.draw.trace import save_trace
+from schedules.forms import LARGEST
 from schedules.order import Order, OrderError
 from schedules.order_file import load_order, save_order
 from schedules.placement import SHAPES, place
-from schedules.problem import Problem, ProblemError
+from schedules.problem import MOST_OPS, MOST_RANKS, Problem, ProblemError
 from schedules.problem_file import save_problem
 from schedules.replay import Replay
 from schedules.search.limits import Limits
 from schedules.solve import GENERAL, METHODS, meets, solve, solve_placements, solve_robust
 from schedules.sweep import Grid, sweep, write
 
+_LARGEST_SEED = 10**9  # CP-SAT takes 31 bits; --jitter counts on from it
+_LONGEST = 1e9  # seconds
+_MOST_STEPS = 10**15
+_MOST_WORKERS = 1024
 _DRAWERS = {".svg": save_gantt, ".png": save_gantt, ".json": save_trace}
 
 
@@ -151,15 +157,17 @@ def _problem_and_order(args: argparse.Namespace) -> tuple[Problem, Order]:
     return problem, load_order(args.order, problem=problem)
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m schedules", description="Orders of fused pipeline work.")
+def _parser() -> Parser:
+    parser = Parser(prog="python -m schedules", description="Orders of fused pipeline work.")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     solving = _command(commands, "solve", _solve, "find an order")
     solving.add_argument("--method", choices=METHODS, default="auto")
     _add_limits(solving)
     solving.add_argument("--memory-cap", type=float, metavar="X", help="in place of the problem's own")
     solving.add_argument("--placement", choices=(*SHAPES, "auto"), default="line", help="other than the problem's own")
-    solving.add_argument("--jitter", type=_positive, metavar="J", help="choose for durations that vary by J, as 0.1")
+    solving.add_argument(
+        "--jitter", type=above_zero(1.0), metavar="J", help="choose for durations that vary by J, as 0.1"
+    )
     solving.add_argument("--out", type=Path, metavar="ORDER.csv")
     solving.add_argument("--out-problem", type=Path, metavar="FILE.yaml", help="the problem as placed, for replay")
     replaying = _command(commands, "replay", _replay, "check an order and say what it amounts to")
@@ -174,49 +182,41 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _command(
-    commands: "argparse._SubParsersAction[argparse.ArgumentParser]", name: str, run: object, purpose: str
-) -> argparse.ArgumentParser:
+def _command(commands: "argparse._SubParsersAction[Parser]", name: str, run: object, purpose: str) -> Parser:
     command = commands.add_parser(name, help=purpose, description=purpose)
     command.add_argument("problem", metavar="PROBLEM", help="problem YAML")
     command.set_defaults(run=run)
     return command
 
 
-def _add_sweep(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+def _add_sweep(commands: "argparse._SubParsersAction[Parser]") -> None:
     purpose = "bubble ratios over depths, micro-batches and methods: CSV, charts and a page"
     command = commands.add_parser("sweep", help=purpose, description=purpose)
     command.set_defaults(run=_sweep)
-    command.add_argument("--depths", type=_count, nargs="+", default=[4, 8], metavar="P")
-    command.add_argument("--microbatches", type=_count, nargs="+", default=[4, 8, 16], metavar="M")
+    command.add_argument("--depths", type=whole(1, MOST_RANKS), nargs="+", default=[4, 8], metavar="P")
+    command.add_argument("--microbatches", type=whole(1, MOST_OPS), nargs="+", default=[4, 8, 16], metavar="M")
     command.add_argument("--methods", choices=GENERAL, nargs="+", default=["serial", "overlay", "greedy"])
-    command.add_argument("--actor", type=_positive, default=5.0, metavar="F", help="forward time of an actor stage (5)")
-    command.add_argument("--critic", type=_positive, default=2.0, metavar="F", help="of a critic stage (2)")
+    command.add_argument(
+        "--actor", type=above_zero(LARGEST), default=5.0, metavar="F", help="forward time of an actor stage (5)"
+    )
+    command.add_argument("--critic", type=above_zero(LARGEST), default=2.0, metavar="F", help="of a critic stage (2)")
     command.add_argument("--comm", type=float, default=0.0, metavar="T", help="time of a message (0)")
-    command.add_argument("--cap", type=_positive, metavar="X", help="memory cap in multiples of serial 1F1B's peak")
+    command.add_argument(
+        "--cap", type=above_zero(LARGEST), metavar="X", help="memory cap in multiples of serial 1F1B's peak"
+    )
     command.add_argument("--out", type=Path, required=True, metavar="FOLDER")
     _add_limits(command)
 
 
 def _add_limits(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--time-limit", type=_positive, default=60.0, metavar="S", help="seconds (60)")
-    command.add_argument("--steps", type=int, metavar="N", help="search steps: with --workers 1 reproducible")
-    command.add_argument("--workers", type=int, default=1, metavar="N", help="threads of CP-SAT (1)")
-    command.add_argument("--seed", type=int, default=0, metavar="N")
-
-
-def _count(text: str) -> int:
-    value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"{text}: expected a whole number of at least 1")
-    return value
-
-
-def _positive(text: str) -> float:
-    value = float(text)
-    if not 0 < value < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text}: expected a number above 0")
-    return value
+    command.add_argument("--time-limit", type=above_zero(_LONGEST), default=60.0, metavar="S", help="seconds (60)")
+    command.add_argument(
+        "--steps", type=whole(0, _MOST_STEPS), metavar="N", help="search steps: with --workers 1 reproducible"
+    )
+    command.add_argument(
+        "--workers", type=whole(1, _MOST_WORKERS), default=1, metavar="N", help="threads of CP-SAT (1)"
+    )
+    command.add_argument("--seed", type=whole(0, _LARGEST_SEED), default=0, metavar="N")
 
 
 def _drawing(text: str) -> Path:

@@ -7,10 +7,13 @@ A quantity is written in the shortest of three forms and kept that way, so that 
     [[5, 4], [5, 4], ...]   stage x micro-batch
 """
 
-import math
+import reprlib
 from collections.abc import Sequence
 from typing import TypeAlias
 
+_SHORT = reprlib.Repr()
+_SHORT.maxlevel = 2
+LARGEST = 1e100  # of a quantity: sums of all ops stay finite, and searches may multiply
 Form: TypeAlias = float | Sequence[float] | Sequence[Sequence[float]]
 
 
@@ -33,11 +36,23 @@ def compact(value: object, *, stages: int, microbatches: int, place: str) -> For
 
 def number(value: object, place: str) -> float:
     """A finite number of at least 0, or a ValueError that names the place."""
+    if isinstance(value, str):
+        raise ValueError(f"{place}: expected a number, got the text {shown(value)}; write numbers without quotes")
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise ValueError(f"{place}: expected a number, got {value!r}")
-    if not math.isfinite(value) or value < 0:
-        raise ValueError(f"{place}: expected a finite number of at least 0, got {value}")
+        raise ValueError(f"{place}: expected a number, got {shown(value)}")
+    if not 0 <= value < float("inf"):
+        raise ValueError(f"{place}: expected a finite number of at least 0, got {shown(value)}")
+    if value > LARGEST:
+        raise ValueError(f"{place}: expected a number of at most {LARGEST:g}, got {shown(value)}; take a larger unit")
     return float(value)
+
+
+def shown(value: object) -> str:
+    """A wrong value for an error: as written, but short even where lists hold each other a thousandfold."""
+    try:
+        return _SHORT.repr(value)
+    except ValueError:  # Python writes out no integer of more than 4300 digits
+        return "a number of thousands of digits"
 
 
 def plain(form: Form) -> object:

@@ -13,15 +13,18 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
-from schedules.forms import Form, compact, entry, number, plain
+from schedules.forms import Form, compact, entry, number, plain, shown
 
 Kind = Literal["F", "B", "W"]
 Placement = Sequence[int | Sequence[int]]
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
+MOST_RANKS = 4096
+MOST_OPS = 5_000_000  # counted on every rank; beyond that builders would take minutes and memory without end
 _CAP_SLACK = 1e-9  # relative: eight activations of 1.95 must fit a cap of 15.6 in floating point
 
 
@@ -51,6 +54,7 @@ class Model:
             raise ProblemError(f"models: name {self.name!r} must be letters, digits, '_', '.' or '-', a letter first")
         _count(self.microbatches, place=f"{self.name}.microbatches")
         object.__setattr__(self, "placement", _placement(self.placement, place=f"{self.name}.placement"))
+        _check_size(self.ops, place=self.name)
         for key in ("forward", "backward", "backward_weight", "activation"):
             value = getattr(self, key)
             if value is not None or key in ("forward", "activation"):
@@ -66,6 +70,12 @@ class Model:
         """Whether the model has a backward."""
         return self.backward is not None
 
+    @property
+    def ops(self) -> int:
+        """The most ops that an order holds of it, counted on every rank."""
+        kinds = sum(form is not None for form in (self.forward, self.backward, self.backward_weight))
+        return kinds * self.microbatches * sum(len(self.ranks_of(s)) for s in range(self.stages))
+
     def ranks_of(self, stage: int) -> tuple[int, ...]:
         """The ranks that a stage occupies, most often one."""
         ranks = self.placement[stage]
@@ -73,7 +83,15 @@ class Model:
 
     def stages_on(self, rank: int) -> tuple[int, ...]:
         """The stages that a rank holds, in increasing order."""
-        return tuple(s for s in range(self.stages) if rank in self.ranks_of(s))
+        return self._stages_by_rank.get(rank, ())
+
+    @cached_property
+    def _stages_by_rank(self) -> dict[int, tuple[int, ...]]:
+        stages: dict[int, list[int]] = {}
+        for s in range(self.stages):
+            for rank in self.ranks_of(s):
+                stages.setdefault(rank, []).append(s)
+        return {rank: tuple(own) for rank, own in stages.items()}
 
     def duration(self, kind: Kind, stage: int, microbatch: int, *, split: bool = False) -> float:
         """Time of one op. `split`: the backward's weight part runs as an op W of its own."""
@@ -128,8 +146,11 @@ class Problem:
     def __post_init__(self) -> None:
         object.__setattr__(self, "models", tuple(self.models))
         _count(self.ranks, place="ranks")
+        if self.ranks > MOST_RANKS:
+            raise ProblemError(f"ranks: {shown(self.ranks)} is more than {MOST_RANKS} pipeline columns")
         if not self.models:
             raise ProblemError("models: at least one model is needed")
+        _check_size(sum(model.ops for model in self.models), place="models")
         for key in ("comm", "memory_cap"):
             if getattr(self, key) is not None or key == "comm":
                 object.__setattr__(self, key, _limit(getattr(self, key), place=key))
@@ -215,12 +236,20 @@ def _largest_microbatch(model: Model, rank: int) -> float:
 
 def _count(value: object, *, place: str) -> None:
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise ProblemError(f"{place}: expected a whole number of at least 1, got {value!r}")
+        raise ProblemError(f"{place}: expected a whole number of at least 1, got {shown(value)}")
+
+
+def _check_size(ops: int, *, place: str) -> None:
+    if ops > MOST_OPS:
+        raise ProblemError(
+            f"{place}: {shown(ops)} ops (kinds x stages x micro-batches), more than {MOST_OPS}; "
+            "pose it with fewer micro-batches"
+        )
 
 
 def _placement(value: object, *, place: str) -> tuple[int | tuple[int, ...], ...]:
     if not isinstance(value, (list, tuple)) or not value:
-        raise ProblemError(f"{place}: expected a list with the rank of each stage, got {value!r}")
+        raise ProblemError(f"{place}: expected a list with the rank of each stage, got {shown(value)}")
     return tuple(_stage_ranks(item, place=f"{place}[{s}]") for s, item in enumerate(value))
 
 
@@ -228,7 +257,7 @@ def _stage_ranks(item: object, *, place: str) -> int | tuple[int, ...]:
     ranks: list[int] = []
     for rank in item if isinstance(item, (list, tuple)) else [item]:
         if isinstance(rank, bool) or not isinstance(rank, int):
-            raise ProblemError(f"{place}: expected a rank or a list of ranks, got {item!r}")
+            raise ProblemError(f"{place}: expected a rank or a list of ranks, got {shown(item)}")
         ranks.append(rank)
     if not ranks:
         raise ProblemError(f"{place}: the stage has no rank")

@@ -1,11 +1,16 @@
-"""Problem files: YAML to Problem and back. Strict: an unknown or missing key is an error that names it."""
+"""Problem files: YAML to Problem and back. Strict: an unknown, missing or doubled key is an error that names it.
 
+Numbers as in YAML 1.2: 1e3 is one, where PyYAML (YAML 1.1, which wants 1.0e+3) reads text.
+"""
+
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from schedules.forms import shown
 from schedules.problem import Model, Problem, ProblemError
 
 _PROBLEM_KEYS = {"ranks": True, "comm": False, "memory_cap": False, "models": True}  # key -> required
@@ -20,13 +25,37 @@ _MODEL_KEYS = {
 }
 
 
+class _Loader(yaml.SafeLoader):
+    """PyYAML's safe loader, which keeps the last of doubled keys, made to refuse them."""
+
+    def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
+        node = super().compose_mapping_node(anchor)
+        lines: dict[str, int] = {}
+        for key in (key for key, _ in node.value if isinstance(key, yaml.ScalarNode)):
+            line = key.start_mark.line + 1
+            if key.value in lines:
+                raise ProblemError(f"line {line}: the key {shown(key.value)} stands already in line {lines[key.value]}")
+            lines[key.value] = line
+        return node
+
+
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:float", re.compile(r"[-+]?(\.\d+|\d+(\.\d*)?)[eE][-+]?\d+"), list("-+.0123456789")
+)
+_BROKEN = (yaml.YAMLError, ValueError, ArithmeticError, LookupError, AttributeError, TypeError)  # by odd tags and dates
+
+
 def load_problem(path: str | Path) -> Problem:
     """Read a problem file. Errors are one line: the file, then the key."""
     try:
-        data = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+        data = yaml.load(Path(path).read_text(encoding="utf-8"), _Loader)
     except OSError as error:
         raise ProblemError(f"{path}: {error.strerror or error}") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except ProblemError as error:
+        raise ProblemError(f"{path}: {error}") from None
+    except RecursionError:
+        raise ProblemError(f"{path}: not a problem: lists or mappings are nested too deeply") from None
+    except _BROKEN as error:
         raise ProblemError(f"{path}: not YAML: {_first_line(error)}") from None
     try:
         return problem_from_dict(data)
@@ -39,7 +68,7 @@ def problem_from_dict(data: object) -> Problem:
     fields = _fields(data, _PROBLEM_KEYS, place="problem")
     models = fields["models"]
     if not isinstance(models, (list, tuple)):
-        raise ProblemError(f"models: expected a list, got {models!r}")
+        raise ProblemError(f"models: expected a list, got {shown(models)}")
     fields["models"] = tuple(Model(**_fields(m, _MODEL_KEYS, place=f"models[{i}]")) for i, m in enumerate(models))
     return Problem(**fields)
 
@@ -54,7 +83,7 @@ def _fields(data: object, keys: Mapping[str, bool], *, place: str) -> dict[str, 
         raise ProblemError(f"{place}: expected a mapping with the keys {', '.join(keys)}, got {type(data).__name__}")
     for key in data:
         if key not in keys:
-            raise ProblemError(f"{place}: unknown key {key!r}; known are {', '.join(keys)}")
+            raise ProblemError(f"{place}: unknown key {shown(key)}; known are {', '.join(keys)}")
     for key, required in keys.items():
         if required and data.get(key) is None:
             raise ProblemError(f"{place}: the key {key!r} is missing")

@@ -72,7 +72,7 @@ def _draw_rows(chart: Any, problem: Problem, order: Order, result: Replay) -> No
         chart.broken_barh(bars, (rank - 0.45, 0.9), facecolors=colors, edgecolors="white", linewidth=0.3)
         for op, (begin, length) in zip(row, bars, strict=True) if labels else ():
             chart.text(begin + length / 2, rank, str(op.microbatch), ha="center", va="center", fontsize=6)
-    chart.set(yticks=range(problem.ranks), ylabel="rank", xlim=(0, result.makespan))
+    chart.set(yticks=range(problem.ranks), ylabel="rank", xlim=(0, result.makespan or 1.0))
     chart.invert_yaxis()
 
 

@@ -11,6 +11,7 @@ from schedules.search.limits import Limits
 from schedules.search.units import Unit, unit_of
 
 _DETERMINISTIC_PER_STEP = 1e-5  # CP-SAT's deterministic time, about seconds, for what the annealing counts as one step
+_LATEST = 2**62  # a problem that needs more units of time has no solution here
 _SOLVED = (cp_model.OPTIMAL, cp_model.FEASIBLE)
 
 
@@ -23,7 +24,7 @@ class CpModel:
         self.time = unit_of([*self.graph.duration, problem.comm])
         cap = [] if problem.memory_cap is None else [problem.memory_cap]
         self.memory = unit_of([*self.graph.acquire, *cap])
-        self.horizon = self.time.up(horizon)
+        self.horizon = min(self.time.up(horizon), _LATEST)
         self.cp = cp_model.CpModel()
         self.duration = [self.time.up(d) for d in self.graph.duration]
         self.start = [self.cp.new_int_var(0, self.horizon - d, "") for d in self.duration]

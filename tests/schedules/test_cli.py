@@ -150,6 +150,15 @@ def test_unwritable_out_is_one_line(order, capsys):
     assert (code, err) == (2, "error: /nowhere/o.csv: No such file or directory\n")
 
 
+OUT_OF_RANGE = [
+    *(f"--seed {value}" for value in ("99999999999999999999", "-1", "0.5", "x")),
+    *(f"--steps {value}" for value in ("-1", "9" * 5000)),
+    *(f"--workers {value}" for value in ("-1", "0", "1000000")),
+    *(f"--time-limit {value}" for value in ("0", "-5", "nan", "inf", "1e300")),
+    *(f"--jitter {value}" for value in ("-0.1", "nan", "1e9")),
+]
+
+
 @pytest.mark.parametrize(
     "args",
     [
@@ -157,13 +166,26 @@ def test_unwritable_out_is_one_line(order, capsys):
         ["solve"],
         ["solve", EXP5, "--method", "magic"],
         ["draw", EXP5, "o", "--out", "x.gif"],
-        ["solve", EXP5, "--time-limit", "0"],
+        ["magic"],
+        ["replay", EXP5],
+        ["bounds", EXP5, "--colour", "red"],
+        *(["solve", EXP5, *option.split()] for option in OUT_OF_RANGE),
+        *(["sweep", "--out", "x", *option.split()] for option in OUT_OF_RANGE[:-3]),
+        ["sweep", "--out", "x", "--depths", "99999999999"],
+        ["sweep", "--out", "x", "--microbatches", "0"],
+        ["sweep", "--out", "x", "--actor", "1e308"],
     ],
 )
-def test_bad_command_lines_exit_with_2(args, capsys):
+def test_bad_command_lines_exit_with_2_and_one_line(args, capsys):
     with pytest.raises(SystemExit) as caught:
         main(args)
-    assert caught.value.code == 2
+    err = capsys.readouterr().err
+    assert (caught.value.code, err.count("\n"), err[:7]) == (2, 1, "error: ")
+
+
+@pytest.mark.parametrize("option", ["--seed 1000000000", "--steps 0", "--workers 1 --jitter 1", "--time-limit 1e9"])
+def test_values_at_the_ends_of_their_ranges_are_taken(option, capsys):
+    assert run(capsys, "solve", EXP5, "--method", "greedy", *option.split())[0] == 0
 
 
 def test_module_runs_and_a_closed_pipe_is_no_error():

@@ -28,7 +28,7 @@ def test_per_stage_form_is_kept_where_microbatches_agree():
         (-1, "x: expected a finite number of at least 0, got -1"),
         (float("nan"), "x: expected a finite number of at least 0, got nan"),
         (True, "x: expected a number, got True"),
-        ("5", "x: expected a number, got '5'"),
+        ("5", "x: expected a number, got the text '5'; write numbers without quotes"),
         ([1, 2, 3], "x: 3 entries for 2 stages; give one number or one entry per stage"),
         ([1, [1, 2, 3]], r"x\[1\]: 3 entries for 2 micro-batches"),
         ([1, [1, -2]], r"x\[1\]\[1\]: expected a finite number of at least 0, got -2"),

@@ -82,3 +82,24 @@ def model(**change):
 def test_bad_problem_names_the_place(make, message):
     with pytest.raises(ProblemError, match=f"^{message}"):
         make()
+
+
+@pytest.mark.parametrize(
+    ("ranks", "placement", "microbatches", "message"),
+    [
+        (10**8, [0], 1, "ranks: 100000000 is more than 4096 pipeline columns"),
+        (10**5000, [0], 1, "ranks: a number of thousands of digits is more than 4096"),
+        (1, [0], 10**12, r"a: 3000000000000 ops \(kinds x stages x micro-batches\), more than 5000000"),
+        (2, [[0, 1], [0, 1]], 500_000, "a: 6000000 ops"),
+        (1, [0] * 1000, 2000, "a: 6000000 ops"),
+    ],
+    ids=["ranks", "digits", "micro-batches", "ranks of a stage", "stages"],
+)
+def test_absurd_sizes_are_refused_at_once(ranks, placement, microbatches, message):
+    with pytest.raises(ProblemError, match=f"^{message}"):
+        Problem(ranks, (Model("a", placement, microbatches, 1, 2, backward_weight=1),))
+
+
+def test_models_that_are_too_large_together_are_refused():
+    with pytest.raises(ProblemError, match=r"^models: 6000000 ops"):
+        Problem(1, tuple(Model(name, [0], 1_000_000, 1, 2) for name in "abc"))

@@ -60,3 +60,75 @@ def test_published_critic_copies_lie_reversed_beside_the_actor():
     assert problem.model("actor").placement == tuple(range(8))
     assert [problem.model(f"critic{i}").placement for i in (0, 1)] == [(3, 2, 1, 0), (7, 6, 5, 4)]
     assert published(9).model("critic").placement == tuple(reversed(range(16)))
+
+
+GOOD_TEXT = "ranks: 1\nmodels:\n  - {name: a, placement: [0], microbatches: 1, forward: 1}\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (GOOD_TEXT + "ranks: 2\n", "line 4: the key 'ranks' stands already in line 1"),
+        (GOOD_TEXT.replace("name: a", "name: a, name: a"), "line 3: the key 'name' stands already in line 3"),
+        (GOOD_TEXT + "x: {1: 2, 1: 3}\n", "line 4: the key '1' stands already in line 4"),
+    ],
+)
+def test_doubled_key_is_named_with_its_lines(tmp_path, text, message):
+    path = tmp_path / "p.yaml"
+    path.write_text(text)
+    with pytest.raises(ProblemError, match=rf"p\.yaml: {message}$"):
+        Problem.load(path)
+
+
+def test_merged_mappings_may_be_overridden(tmp_path):
+    path = tmp_path / "p.yaml"
+    second = "  - {<<: *a, name: b, forward: 2}\n"
+    path.write_text(GOOD_TEXT.replace("- {", "- &a {") + second)
+    assert [(m.name, m.forward) for m in Problem.load(path).models] == [("a", 1), ("b", 2)]
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("1e3", 1000), ("1E+3", 1000), ("2.5e-3", 0.0025), ("1.e2", 100), (".5e1", 5), ("+1e2", 100), ("1.5e+3", 1500)],
+)
+def test_numbers_are_written_as_in_yaml_1_2(tmp_path, text, value):
+    path = tmp_path / "p.yaml"
+    path.write_text(GOOD_TEXT.replace("forward: 1", f"forward: {text}"))
+    assert Problem.load(path).models[0].forward == value
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("forward: 1e308", "a.forward: expected a number of at most 1e.100, got 1e.308; take a larger unit"),
+        ("forward: '5'", "a.forward: expected a number, got the text '5'; write numbers without quotes"),
+        (f"forward: 0x{'f' * 9000}", "a.forward: expected a number of at most 1e.100, got a number of thousands"),
+        (f"forward: {'9' * 9000}", "not YAML"),
+        ("forward: 2026-99-99", "not YAML"),
+        ("forward: !!timestamp x", "not YAML"),
+        ("forward: !!bool x", "not YAML"),
+        ("forward: !!int x", "not YAML"),
+        ("forward: &a [*a]", r"a.forward\[0\]: 1 entries for 2 micro-batches"),
+        ("forward: 1e400", "a.forward: expected a finite number of at least 0, got inf"),
+        ("forward: " + "[" * 5000, "nested too deeply"),
+        ("forward: " + "{a: " * 5000, "nested too deeply"),
+        ("forward: " + "- " * 5000, "(not YAML|nested too deeply)"),
+        ("? {a: b}\n    : 3", "not YAML"),
+    ],
+)
+def test_odd_values_get_one_short_line(tmp_path, text, message):
+    path = tmp_path / "p.yaml"
+    path.write_text(f"ranks: 1\nmodels:\n  - name: a\n    placement: [0]\n    microbatches: 2\n    {text}\n")
+    with pytest.raises(ProblemError, match=message) as caught:
+        Problem.load(path)
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 400
+
+
+def test_aliases_that_unfold_to_a_billion_entries_are_refused_at_once(tmp_path):
+    path = tmp_path / "p.yaml"
+    lists = ["&a0 [1, 1]", *(f"&a{k} [{', '.join([f'*a{k - 1}'] * 9)}]" for k in range(1, 12))]
+    path.write_text(GOOD_TEXT + "memory_cap: [" + ", ".join(lists) + "]\n")
+    with pytest.raises(ProblemError, match="memory_cap: expected a number") as caught:
+        Problem.load(path)
+    assert len(str(caught.value)) < 10_000

@@ -44,3 +44,10 @@ def test_same_order_gives_the_same_svg_with_a_bar_per_op(tmp_path):
     text = (tmp_path / "1.svg").read_text()
     assert text == (tmp_path / "2.svg").read_text()
     assert text.count("stroke: #ffffff") >= 16
+
+
+@pytest.mark.filterwarnings("error")
+def test_work_without_duration_is_drawn_without_a_warning(tmp_path):
+    problem = Problem(1, (Model("a", [0], 2, 0, 0),))
+    save_gantt(tmp_path / "o.png", problem=problem, order=gpipe(problem))
+    assert (tmp_path / "o.png").read_bytes().startswith(b"\x89PNG")

@@ -78,3 +78,8 @@ def test_steps_make_it_reproducible():
     problem = Problem(3, tuple(models), memory_cap=3)
     orders = [least_makespan(problem, limits=Limits(steps=20_000, seed=5)).order for _ in range(2)]
     assert orders[0] == orders[1]
+
+
+def test_durations_beyond_whole_numbers_of_the_solver_still_get_an_order():
+    problem = Problem(2, (Model("a", [0, 1], 3, 1e100, 2e99),))
+    assert check(problem, least_makespan(problem, limits=QUICK).order).makespan < 1e101

@@ -21,3 +21,10 @@ def test_without_a_unit_durations_round_up_and_limits_down():
     unit = unit_of([1 / 3])
     assert not unit.exact
     assert unit.down(1 / 3) / unit.scale < 1 / 3 < unit.up(1 / 3) / unit.scale
+
+
+@pytest.mark.parametrize("values", [[1e100, 1.0], [1e17], [1e15, 0.3]])
+def test_large_values_become_units_that_fit_a_solver_rounded_up(values):
+    unit = unit_of(values)
+    assert not unit.exact
+    assert all(value * unit.scale - 1e-6 <= unit.up(value) <= 2**51 for value in values)
