@@ -27,7 +27,7 @@ from fusedrl.rewards.sample import STATUSES, RewardResult, RewardSample
 from fusedrl.rewards.wire import pack
 
 logger = logging.getLogger(__name__)
-LOGGED_PER_CALL = 20  # failures named in the log; the rest of a call's are summed up in one line
+LOGGED_PER_CALL = 20  # kinds of failure named in the log; the rest of a call's are summed up in one line
 LARGEST_CHUNK = 64  # samples of one message
 
 
@@ -175,11 +175,15 @@ class RewardRunner:
         call.unfinished -= 1
 
     def _log_failures(self, results: Sequence[RewardResult]) -> None:
-        failures = [result for result in results if not result.ok]
-        for result in failures[:LOGGED_PER_CALL]:
-            logger.warning("reward of sample %s: %s: %s", result.sample_id, result.status, result.detail)
-        if len(failures) > LOGGED_PER_CALL:
-            logger.warning("rewards of %d more samples failed", len(failures) - LOGGED_PER_CALL)
+        alike: dict[tuple[str, str], list[str]] = {}
+        for result in results:
+            if not result.ok:
+                alike.setdefault((result.status, result.detail), []).append(result.sample_id)
+        for (status, detail), ids in list(alike.items())[:LOGGED_PER_CALL]:
+            more = f" and {len(ids) - 1} more" if len(ids) > 1 else ""
+            logger.warning("reward of sample %s%s: %s: %s", ids[0], more, status, detail)
+        if len(alike) > LOGGED_PER_CALL:
+            logger.warning("rewards of further samples failed in %d other ways", len(alike) - LOGGED_PER_CALL)
 
 
 class _Call:

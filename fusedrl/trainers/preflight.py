@@ -24,6 +24,14 @@ from fusedrl.trainers.new_model import new_architecture
 from fusedrl.trainers.prompting import example_source, prompt_source, rows_of
 
 
+MODEL_KEYS = {
+    "actor": "actor_rollout_ref.model.path",
+    "ref": "actor_rollout_ref.model.path",
+    "critic": "critic.model.path",
+    "reward": "reward_model.model.path",
+}
+
+
 def ppo_problems(config: PPOConfig, *, world: int, warm_start: SFTConfig | None, speaks: bool) -> list[str]:
     """`warm_start`: the SFT run that makes the actor's folder first; None where the folder is there."""
     models = ppo_models(config, warm_start=warm_start)
@@ -62,10 +70,15 @@ def ppo_models(config: PPOConfig, *, warm_start: SFTConfig | None) -> dict[str, 
     if reward.enable and reward.model.path is not None:
         folders["reward"] = reward.model.path
 
-    def architecture(folder: str) -> Architecture:
-        return made if made is not None and folder == policy.model.path else Architecture.from_folder(folder)
+    def architecture(role: str, folder: str) -> Architecture:
+        if made is not None and folder == policy.model.path:
+            return made
+        try:
+            return Architecture.from_folder(folder)
+        except ValueError as error:
+            raise ValueError(f"{MODEL_KEYS[role]}={folder}: {error}") from error
 
-    return {role: architecture(folder) for role, folder in folders.items()}
+    return {role: architecture(role, folder) for role, folder in folders.items()}
 
 
 def sft_model(config: SFTConfig) -> Architecture | None:
@@ -78,12 +91,11 @@ def sft_model(config: SFTConfig) -> Architecture | None:
 
 def _vocabularies(models: Mapping[str, Architecture]) -> Iterator[str]:
     """All roles read the actor's token ids."""
-    keys = {"critic": "critic.model.path", "reward": "reward_model.model.path"}
     wanted = models["actor"].vocab_size
-    for role, key in keys.items():
-        if role in models and models[role].vocab_size != wanted:
-            found = models[role].vocab_size
-            yield f"{key}: its vocabulary has {found} tokens, the actor's has {wanted}; they must share one"
+    for role, model in models.items():
+        if model.vocab_size != wanted:
+            key = MODEL_KEYS[role]
+            yield f"{key}: its vocabulary has {model.vocab_size} tokens, the actor's has {wanted}; they must share one"
 
 
 def _folder(trainer: BaseTrainerConfig) -> Iterator[str]:

@@ -104,7 +104,7 @@ def example_source(data: SFTDataConfig, tokenizer: Tokenizer) -> ExampleSource:
 
 def _answer(row: Row) -> str:
     if not isinstance(row.ground_truth, str) or not row.ground_truth:
-        raise ValueError(f"{row.place}: SFT learns the answer (or reward_model.ground_truth), which must be text here")
+        raise ValueError(f"{row.place}: no answer to learn: give text as answer, or as reward_model.ground_truth")
     return row.ground_truth
 
 

@@ -37,7 +37,7 @@ class BaseDataConfig:
 
 @dataclass(frozen=True)
 class PPODataConfig(BaseDataConfig):
-    train_batch_size: int = key(64, help="PROMPTS of one step; n responses each", at_least=1)
+    train_batch_size: int = key(256, help="PROMPTS of one step; n responses each", at_least=1)
     max_prompt_length: int = key(512, help="Longest prompt, in tokens", at_least=1)
     max_response_length: int = key(512, help="Longest response, in tokens", at_least=1)
 

@@ -160,10 +160,12 @@ def test_failures_are_logged_with_the_sample_s_id_and_floods_are_summed_up(
 ) -> None:
     with caplog.at_level(logging.WARNING):
         runner.score([sample("raise", "x", name=f"prompt{i}") for i in range(25)])
-    lines = [record.getMessage() for record in caplog.records]
-    assert lines[0].startswith("reward of sample prompt0: error: KeyError: 'x'")
+        runner.score([sample("raise", f"x{i}", name=f"prompt{i}") for i in range(25)])
+    alike, *lines = [record.getMessage() for record in caplog.records]
+    assert alike.startswith("reward of sample prompt0 and 24 more: error: KeyError: 'x'")
+    assert lines[3].startswith("reward of sample prompt3: error: KeyError: 'x3'")
     assert len(lines) == 21
-    assert lines[-1] == "rewards of 5 more samples failed"
+    assert lines[-1] == "rewards of further samples failed in 5 other ways"
 
 
 def test_messages_larger_than_a_pipe_pass_both_ways(runner: RewardRunner) -> None:

@@ -56,5 +56,5 @@ def test_an_example_is_prompt_answer_and_end(tmp_path: Path, tokenizer: Tokenize
 
 def test_an_answer_that_is_no_text_names_its_line(tmp_path: Path, tokenizer: Tokenizer) -> None:
     data = SFTDataConfig(train_files=[rows(tmp_path / "t.jsonl", "1+1=", answer=2)])
-    with pytest.raises(ValueError, match=r"t\.jsonl:1: SFT learns the answer"):
+    with pytest.raises(ValueError, match=r"t\.jsonl:1: no answer to learn"):
         example_source(data, tokenizer)
