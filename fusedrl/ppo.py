@@ -38,7 +38,8 @@ def problems(config: PPOConfig, world: int) -> list[str]:
         return ppo_problems(config, world=world, warm_start=None, speaks=is_first_rank())
     model = config.actor_rollout_ref.model
     if not model.path.endswith("/huggingface"):
-        return [f"actor_rollout_ref.model.path={model.path}: no such folder; the warm start makes one that must end in /huggingface"]
+        missing = f"actor_rollout_ref.model.path={model.path}: no such folder"
+        return [f"{missing}; one that the warm start is to make must end in /huggingface"]
     sft = warm_start_config(config)
     if Path(sft.trainer.default_local_dir) != Path(model.path).parent:
         return [

@@ -23,7 +23,6 @@ from fusedrl.trainers.costs import planned_cost
 from fusedrl.trainers.new_model import new_architecture
 from fusedrl.trainers.prompting import example_source, prompt_source, rows_of
 
-
 MODEL_KEYS = {
     "actor": "actor_rollout_ref.model.path",
     "ref": "actor_rollout_ref.model.path",
