@@ -21,6 +21,7 @@ def test_problems_of_all_kinds_are_told_together(numbers: Numbers) -> None:
         "critic.optim.betas=[0.9]",
         "data.max_prompt_length=100",
         "data.task.name=null",
+        "trainer.total_training_steps=60",
         "trainer.critic_warmup=60",
         "schedule.method=clever",
     )
