@@ -1,7 +1,7 @@
 """Medians of a run's metrics over its steps: `python -m fusedrl.bench.medians runs/NAME/metrics.jsonl [NAME ...]`.
 
-Names select metrics by their beginning (default: timing_s/ and perf/bubble_ratio/). The first two training steps are left
-out: they warm caches up.
+Names select metrics by their beginning (default: timing_s/ and perf/bubble_ratio/). The first two training steps are
+left out: they warm caches up.
 """
 
 import argparse
