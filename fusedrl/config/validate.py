@@ -58,7 +58,7 @@ def check_sft(config: SFTConfig, *, world: int, model: ModelNumbers | None = Non
             micro_key="data.micro_batch_size_per_gpu",
             dp=dp,
         ),
-        *check_data(data, validates=config.trainer.test_freq > 0),
+        *check_data(data, validates=False),
         *check_optim(config.optim, key="optim"),
         *([] if model is None else _check_sft_length(config, model)),
     ]

@@ -66,7 +66,7 @@ def rows_of(data: BaseDataConfig) -> tuple[list[Row], list[Row]]:
     """(training, validation) rows of files or of a generated task."""
     task = data.task
     if task.name is None:
-        return read_rows(data.train_files), read_rows(data.val_files)
+        return read_rows(data.train_files), read_rows(data.val_files if isinstance(data, PPODataConfig) else [])
     return generate(
         task.name,
         task.config,

@@ -24,7 +24,6 @@ class BaseDataConfig:
     """What SFT and PPO share."""
 
     train_files: list[str] = key([], help="jsonl files of training rows")
-    val_files: list[str] = key([], help="jsonl files of validation rows")
     task: TaskConfig = group(TaskConfig, help="A generated task instead of files")
     truncation: str = key(
         "error",
@@ -38,6 +37,7 @@ class BaseDataConfig:
 @dataclass(frozen=True)
 class PPODataConfig(BaseDataConfig):
     train_batch_size: int = key(256, help="PROMPTS of one step; n responses each", at_least=1)
+    val_files: list[str] = key([], help="jsonl files of validation rows")
     max_prompt_length: int = key(512, help="Longest prompt, in tokens", at_least=1)
     max_response_length: int = key(512, help="Longest response, in tokens", at_least=1)
 

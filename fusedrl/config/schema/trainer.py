@@ -14,8 +14,6 @@ class BaseTrainerConfig:
 
     total_training_steps: int | None = key(None, help="Steps of the run; null: total_epochs", at_least=1)
     total_epochs: int = key(1, help="Passes over the training rows, where total_training_steps is null", at_least=1)
-    test_freq: int = key(-1, help="Validate every so many steps; -1: never", at_least=-1)
-    save_freq: int = key(-1, help="Save every so many steps; -1: at the end only", at_least=-1)
     project_name: str = key("fusedrl", help="Name of the group of runs this one belongs to")
     experiment_name: str = key("default", help="Name of the run")
     default_local_dir: str = key("runs/${trainer.experiment_name}", help="Folder of the run")
@@ -35,6 +33,8 @@ class BaseTrainerConfig:
 
 @dataclass(frozen=True)
 class PPOTrainerConfig(BaseTrainerConfig):
+    test_freq: int = key(-1, help="Validate every so many steps; -1: never", at_least=-1)
+    save_freq: int = key(-1, help="Save every so many steps; -1: at the end only", at_least=-1)
     val_before_train: bool = key(True, help="Validate before the first step")
     critic_warmup: int = key(0, help="First steps in which only the critic is trained", at_least=0)
 

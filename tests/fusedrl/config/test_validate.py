@@ -93,10 +93,15 @@ def test_huge_sizes_are_answered_at_once() -> None:
         (["data.micro_batch_size_per_gpu=24"], "data.micro_batch_size_per_gpu=24 does not divide the 64 samples"),
         (["data.max_length=65"], "data.max_length=65 exceeds the model's 64 positions"),
         (["optim.betas=[0.9]"], "optim.betas"),
-        (["data.task.val_size=0", "trainer.test_freq=5"], "data.val_files: validation"),
     ],
 )
 def test_sft_is_checked_alike(overrides: list[str], start: str, numbers: Numbers) -> None:
     found = check_sft(sft(*overrides), world=4, model=numbers)
     assert found
     assert found[0].startswith(start)
+
+
+@pytest.mark.parametrize("key", ["trainer.test_freq=5", "trainer.save_freq=5", "data.val_files=[a.jsonl]"])
+def test_sft_has_no_key_without_an_effect(key: str) -> None:
+    with pytest.raises(ConfigError, match="no such key"):
+        sft(key)
