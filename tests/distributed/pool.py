@@ -5,6 +5,7 @@ of that size, calls the function with the job's keyword arguments, and sends the
 A worker that dies or overruns its limit fails the test with every rank's stack, and the pool starts afresh.
 """
 
+import contextlib
 import faulthandler
 import importlib
 import multiprocessing
@@ -26,7 +27,11 @@ def _run_job(target: str, *, rank: int, world: int, store_path: str, limit: floa
     store = dist.FileStore(store_path, world)
     dist.init_process_group("gloo", store=store, rank=rank, world_size=world, timeout=timedelta(seconds=limit))
     try:
-        return getattr(importlib.import_module(module), function)(**kwargs)
+        result = getattr(importlib.import_module(module), function)(**kwargs)
+        # a rank that leaves first would cut the connections of one that is still making its groups
+        with contextlib.suppress(RuntimeError):  # another rank failed: it is the one that tells why
+            dist.barrier()
+        return result
     finally:
         dist.destroy_process_group()
 
