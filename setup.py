@@ -13,7 +13,12 @@ setup(
     license="Apache-2.0",
     python_requires=">=3.10,<3.14",
     packages=find_packages(include=["schedules*", "fusedrl*", "megatron_patches*", "configs*"]),
-    package_data={"configs": ["**/*.yaml", "*.yaml"], "fusedrl": ["py.typed"], "schedules": ["py.typed"]},
+    package_data={
+        "configs": ["**/*.yaml", "*.yaml"],
+        "fusedrl": ["py.typed"],
+        "schedules": ["py.typed"],
+        "schedules.found": ["orders/*/*"],
+    },
     install_requires=[
         "torch>=2.6",
         "megatron-core>=0.16,<0.20",

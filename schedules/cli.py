@@ -1,8 +1,8 @@
-"""The command line: solve, replay, bounds, draw, sweep.
+"""The command line: solve, replay, bounds, draw, sweep; found and keep (found/commands.py).
 
     python -m schedules solve   PROBLEM [--method M] [--time-limit S] [--steps N] [--workers N] [--seed N]
                                         [--memory-cap X] [--placement line|v|interleaved|auto] [--jitter J]
-                                        [--out ORDER.csv] [--out-problem FILE.yaml] [--json]
+                                        [--out ORDER.csv] [--out-problem FILE.yaml] [--keep NAME] [--json]
     python -m schedules replay  PROBLEM ORDER [--json]
     python -m schedules bounds  PROBLEM [--json]
     python -m schedules draw    PROBLEM ORDER [--out FILE.{svg,png,json}]
@@ -25,6 +25,8 @@ from schedules.draw.gantt import save_gantt
 from schedules.draw.text import text_grid
 from schedules.draw.trace import save_trace
 from schedules.forms import LARGEST
+from schedules.found.commands import add_commands, keep_solution
+from schedules.found.room import ROOM
 from schedules.order import Order, OrderError
 from schedules.order_file import load_order, save_order
 from schedules.placement import SHAPES, place
@@ -80,6 +82,8 @@ def _solve(args: argparse.Namespace) -> int:
         save_order(args.out, problem=solution.problem, order=solution.order)
     if args.out_problem:
         save_problem(args.out_problem, problem=solution.problem)
+    if args.keep:
+        print(keep_solution(solution, name=args.keep, seed=args.seed, room=ROOM), file=sys.stderr)
     _print(args, facts(solution.replay, solution.lower_bound, method=solution.method, seconds=solution.seconds))
     if not args.json:
         print(text_grid(solution.problem, solution.order), end="")
@@ -170,6 +174,7 @@ def _parser() -> Parser:
     )
     solving.add_argument("--out", type=Path, metavar="ORDER.csv")
     solving.add_argument("--out-problem", type=Path, metavar="FILE.yaml", help="the problem as placed, for replay")
+    solving.add_argument("--keep", metavar="NAME", help="keep the order in found/ where it is the best so far")
     replaying = _command(commands, "replay", _replay, "check an order and say what it amounts to")
     replaying.add_argument("order", metavar="ORDER")
     bounding = _command(commands, "bounds", _bounds, "the lower bound on any order's makespan")
@@ -177,6 +182,7 @@ def _parser() -> Parser:
         command.add_argument("--json", action="store_true", help="print one JSON object")
     drawing = _command(commands, "draw", _draw, "draw an order; as a text grid without --out")
     _add_sweep(commands)
+    add_commands(commands)
     drawing.add_argument("order", metavar="ORDER")
     drawing.add_argument("--out", type=_drawing, metavar="FILE.{svg,png,json}")
     return parser
