@@ -37,10 +37,21 @@ def arrival(message: Message) -> Key:
 
 @dataclass(frozen=True)
 class Channel:
-    """One model's messages in one direction. ranks: world ranks by pipeline column."""
+    """One model's messages in one direction. ranks: world ranks by pipeline column; peers: the same in the group.
+
+    Messages are sent through the group's own methods: torch.distributed's isend and irecv look ranks up anew each time,
+    which costs as much as the message on a CPU.
+    """
 
     group: dist.ProcessGroup
     ranks: tuple[int, ...]
+    peers: tuple[int, ...]
+
+    def send(self, tensor: Tensor, column: int) -> dist.Work:
+        return self.group.send([tensor], self.peers[column], 0)
+
+    def receive(self, buffer: Tensor, column: int) -> dist.Work:
+        return self.group.recv([buffer], self.peers[column], 0)
 
 
 def open_channels(models: Sequence[PipelineModel], *, timeout: float) -> dict[tuple[str, str], Channel]:
@@ -62,7 +73,7 @@ def _open(model: PipelineModel, *, timeout: float) -> Channel | None:
         if len(ranks) > 1:
             group = dist.new_group(sorted(ranks), timeout=timedelta(seconds=timeout))
             if dist.get_rank() in ranks:
-                mine = Channel(group, ranks)
+                mine = Channel(group, ranks, tuple(dist.get_group_rank(group, rank) for rank in ranks))
     return mine
 
 
@@ -99,7 +110,7 @@ class Mailbox:
     def send(self, message: Message, tensor: Tensor) -> None:
         channel = self._channel(message)
         tensor = tensor.contiguous()
-        work = dist.isend(tensor, channel.ranks[message.dst_rank], group=channel.group)
+        work = channel.send(tensor, message.dst_rank)
         unfinished = self._sent.setdefault((message.model, message.kind), deque())
         unfinished.append((message, tensor, work))
         while len(unfinished) > _UNFINISHED_SENDS:
@@ -108,7 +119,7 @@ class Mailbox:
     def post(self, message: Message, *, shape: Sequence[int], dtype: torch.dtype, device: torch.device) -> None:
         channel = self._channel(message)
         buffer = torch.empty(tuple(shape), dtype=dtype, device=device)
-        work = dist.irecv(buffer, channel.ranks[message.src_rank], group=channel.group)
+        work = channel.receive(buffer, message.src_rank)
         self._posted[arrival(message)] = (message, buffer, work)
 
     def take(self, key: Key) -> Tensor:
