@@ -23,6 +23,18 @@ def test_shapes_lay_the_halves_of_the_stages(shape, second):
     assert model.duration("B", 0, 0, split=True) == model.duration("W", 0, 0) == 1.5
 
 
+@pytest.mark.parametrize(
+    ("shape", "parts", "placement"),
+    [("v", 3, [0, 1, 1, 0, 0, 1]), ("interleaved", 4, [0, 1, 0, 1, 0, 1, 0, 1]), ("v", 1, [0, 1])],
+)
+def test_more_parts_take_more_rounds_and_share_what_a_stage_costs(shape, parts, placement):
+    problem = Problem(2, (Model("a", [0, 1], 1, [3, 12], 6, activation=[6, 3]),))
+    model = place(problem, shape=shape, parts=parts).model("a")
+    assert list(model.placement) == placement
+    assert [model.duration("F", s, 0) for s in range(2 * parts)] == [3 / parts] * parts + [12 / parts] * parts
+    assert sum(model.activation_of(s, 0) for s in range(2 * parts)) == 9
+
+
 @for_all(problems())
 def test_the_work_is_the_same_and_any_shape_can_be_solved(problem):
     for shape in SHAPES:
