@@ -1,4 +1,4 @@
-"""The command line: solve, replay, bounds, draw, sweep; found and keep (found/commands.py).
+"""The command line: solve, replay, bounds, draw, sweep, problem; found and keep (found/commands.py).
 
     python -m schedules solve   PROBLEM [--method M] [--time-limit S] [--steps N] [--workers N] [--seed N]
                                         [--memory-cap X] [--placement line|v|interleaved|auto] [--jitter J]
@@ -7,6 +7,7 @@
     python -m schedules bounds  PROBLEM [--json]
     python -m schedules draw    PROBLEM ORDER [--out FILE.{svg,png,json}]
     python -m schedules sweep   --out FOLDER [--depths P ...] [--microbatches M ...] [--methods METHOD ...] [--cap X]
+    python -m schedules problem --actor SHAPE --critic SHAPE --ranks N --microbatches M --out FILE.yaml [...]
 
 Exit codes: 0 done; 1 the order is invalid; 2 the problem or the command is. Errors are one line on stderr.
 """
@@ -36,6 +37,7 @@ from schedules.replay import Replay
 from schedules.search.limits import Limits
 from schedules.solve import GENERAL, METHODS, meets, solve, solve_placements, solve_robust
 from schedules.sweep import Grid, sweep, write
+from schedules.transformer import command as problem_command
 
 _LARGEST_SEED = 10**9  # CP-SAT takes 31 bits; --jitter counts on from it
 _LONGEST = 1e9  # seconds
@@ -182,6 +184,8 @@ def _parser() -> Parser:
         command.add_argument("--json", action="store_true", help="print one JSON object")
     drawing = _command(commands, "draw", _draw, "draw an order; as a text grid without --out")
     _add_sweep(commands)
+    purpose = problem_command.PURPOSE
+    problem_command.add_arguments(commands.add_parser("problem", help=purpose, description=purpose))
     add_commands(commands)
     drawing.add_argument("order", metavar="ORDER")
     drawing.add_argument("--out", type=_drawing, metavar="FILE.{svg,png,json}")

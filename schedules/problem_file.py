@@ -73,9 +73,14 @@ def problem_from_dict(data: object) -> Problem:
     return Problem(**fields)
 
 
+def problem_text(problem: Problem) -> str:
+    """The problem as a problem file writes it."""
+    return yaml.safe_dump(problem.to_dict(), sort_keys=False, default_flow_style=None)
+
+
 def save_problem(path: str | Path, *, problem: Problem) -> None:
     """Write a problem file."""
-    Path(path).write_text(yaml.safe_dump(problem.to_dict(), sort_keys=False, default_flow_style=None), encoding="utf-8")
+    Path(path).write_text(problem_text(problem), encoding="utf-8")
 
 
 def _fields(data: object, keys: Mapping[str, bool], *, place: str) -> dict[str, Any]:
