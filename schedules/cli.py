@@ -2,7 +2,8 @@
 
     python -m schedules solve   PROBLEM [--method M] [--time-limit S] [--steps N] [--workers N] [--seed N]
                                         [--memory-cap X] [--placement line|v|interleaved|auto] [--jitter J]
-                                        [--out ORDER.csv] [--out-problem FILE.yaml] [--keep NAME] [--json]
+                                        [--start ORDER.csv] [--out ORDER.csv] [--out-problem FILE.yaml]
+                                        [--keep NAME] [--json]
     python -m schedules replay  PROBLEM ORDER [--json]
     python -m schedules bounds  PROBLEM [--json]
     python -m schedules draw    PROBLEM ORDER [--out FILE.{svg,png,json}]
@@ -71,15 +72,18 @@ def _fail(error: Exception, *, code: int) -> int:
 def _solve(args: argparse.Namespace) -> int:
     problem = _problem(args)
     limits = Limits(args.time_limit, args.steps, args.workers, args.seed)
+    if args.start and (args.jitter or args.placement == "auto"):
+        raise ProblemError("--start: an order starts one search over one placement; drop --jitter or name a placement")
     if args.jitter and args.placement == "auto":
         raise ProblemError("--jitter: name one --placement; auto compares planned makespans only")
     placed = place(problem, shape="line" if args.placement == "auto" else args.placement)
+    start = load_order(args.start, problem=placed) if args.start else None
     if args.placement == "auto":
         solution = solve_placements(problem, method=args.method, limits=limits)
     elif args.jitter:
         solution = solve_robust(placed, method=args.method, limits=limits, jitter=args.jitter)
     else:
-        solution = solve(placed, method=args.method, limits=limits)
+        solution = solve(placed, method=args.method, limits=limits, start=start)
     if args.out:
         save_order(args.out, problem=solution.problem, order=solution.order)
     if args.out_problem:
@@ -176,6 +180,7 @@ def _parser() -> Parser:
     )
     solving.add_argument("--out", type=Path, metavar="ORDER.csv")
     solving.add_argument("--out-problem", type=Path, metavar="FILE.yaml", help="the problem as placed, for replay")
+    solving.add_argument("--start", metavar="ORDER", help="an order to start anneal or exact from, in greedy's place")
     solving.add_argument("--keep", metavar="NAME", help="keep the order in found/ where it is the best so far")
     replaying = _command(commands, "replay", _replay, "check an order and say what it amounts to")
     replaying.add_argument("order", metavar="ORDER")

@@ -9,7 +9,7 @@ from schedules.builders import gpipe, greedy, interleaved_1f1b, overlay, serial_
 from schedules.check import check
 from schedules.order import Order
 from schedules.placement import SHAPES, place
-from schedules.problem import Problem
+from schedules.problem import Problem, ProblemError
 from schedules.replay import Replay
 from schedules.search.limits import Limits
 
@@ -22,6 +22,7 @@ BUILDERS: dict[str, Callable[[Problem], Order]] = {
     "greedy": greedy,
 }
 SEARCHES = ("anneal", "exact", "auto")
+STARTING = ("anneal", "exact")  # those that may start from an order
 METHODS = (*BUILDERS, *SEARCHES)
 GENERAL = tuple(m for m in METHODS if m not in ("interleaved", "zero-bubble"))  # those that suit every problem
 
@@ -42,13 +43,17 @@ class Solution:
         return meets(self.replay.makespan, self.lower_bound)
 
 
-def solve(problem: Problem, *, method: str = "auto", limits: Limits | None = None) -> Solution:
+def solve(
+    problem: Problem, *, method: str = "auto", limits: Limits | None = None, start: Order | None = None
+) -> Solution:
     """Raises ProblemError where the method does not suit the problem, OrderError where its order breaks the cap.
 
-    Of the builders only greedy looks at the memory cap.
+    Of the builders only greedy looks at the memory cap. start: an order that the search begins with, in greedy's place.
     """
     began = time.perf_counter()
-    order, bound = _run(problem, method, limits or Limits())
+    if start is not None:
+        _check_start(problem, start, method=method)
+    order, bound = _run(problem, method, limits or Limits(), start)
     seconds = time.perf_counter() - began
     return Solution(problem, order, check(problem, order), max(bound, lower_bound(problem)), method, seconds)
 
@@ -84,18 +89,24 @@ def meets(makespan: float, bound: float) -> bool:
     return makespan <= bound * (1 + 1e-9)
 
 
-def _run(problem: Problem, method: str, limits: Limits) -> tuple[Order, float]:
+def _check_start(problem: Problem, start: Order, *, method: str) -> None:
+    if method not in STARTING:
+        raise ProblemError(f"start: method {method} starts from no order; those that do are {', '.join(STARTING)}")
+    check(problem, start)
+
+
+def _run(problem: Problem, method: str, limits: Limits, start: Order | None) -> tuple[Order, float]:
     """The method's order, and the bound it proved (0 where it proves none). Solvers are loaded only where used."""
     if method in BUILDERS:
         return BUILDERS[method](problem), 0.0
     if method == "anneal":
         from schedules.search.anneal import anneal
 
-        return anneal(problem, limits=limits), 0.0
+        return anneal(problem, limits=limits, start=start), 0.0
     if method == "exact":
         from schedules.search.exact import least_makespan
 
-        found = least_makespan(problem, limits=limits)
+        found = least_makespan(problem, limits=limits, start=start)
         return found.order, found.bound
     from schedules.search.auto import auto
 

@@ -2,13 +2,14 @@
 
 import pytest
 
+from schedules.builders import serial_1f1b
 from schedules.check import check
 from schedules.order import OrderError
 from schedules.placement import SHAPES, place
 from schedules.problem import Model, Problem, ProblemError
 from schedules.search.limits import Limits
 from schedules.search.robust import mean_makespan
-from schedules.solve import GENERAL, METHODS, meets, solve, solve_placements, solve_robust
+from schedules.solve import GENERAL, METHODS, STARTING, meets, solve, solve_placements, solve_robust
 from tests.schedules.published import published
 
 
@@ -56,3 +57,18 @@ def test_proof_is_claimed_only_where_the_bound_is_met():
 def test_builder_that_breaks_the_cap_is_refused():
     with pytest.raises(OrderError, match=r"rank 0: peak memory 15.6 is above memory_cap 8"):
         solve(published(5).with_cap(8), method="serial")
+
+
+@pytest.mark.parametrize("method", STARTING)
+def test_search_without_steps_ends_with_the_order_it_starts_from(method):
+    problem, nothing = published(5), Limits(float("inf"), steps=0)
+    started = solve(problem, method=method, limits=nothing, start=serial_1f1b(problem))
+    assert started.order == serial_1f1b(problem) != solve(problem, method=method, limits=nothing).order
+
+
+def test_start_is_checked_and_refused_by_methods_that_start_from_nothing():
+    problem = published(5)
+    with pytest.raises(OrderError, match=r"peak memory 15\.6 is above memory_cap 8"):
+        solve(problem.with_cap(8), method="anneal", start=serial_1f1b(problem))
+    with pytest.raises(ProblemError, match="start: method greedy starts from no order; those that do are anneal"):
+        solve(problem, method="greedy", start=serial_1f1b(problem))

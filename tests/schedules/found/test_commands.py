@@ -79,6 +79,14 @@ def test_solve_keeps_what_it_found_where_told_to(tmp_path, capsys, monkeypatch):
     assert [(k.name, k.record.method, k.record.seed) for k in load_all(tmp_path)] == [("five", "serial", 9)]
 
 
+def test_solve_starts_from_an_order_only_where_told_to(order, capsys):
+    solve = ["solve", EXP5, "--memory-cap", "15.6", "--method", "anneal", "--steps", "0", "--json"]
+    greedy, started = (json.loads(run(capsys, *solve, *more)[1]) for more in ((), ("--start", order)))
+    assert greedy["makespan"] < started["makespan"] == 301
+    code, _, err = run(capsys, *solve, "--start", order, "--jitter", "0.1")
+    assert (code, err[:16], err.count("\n")) == (2, "error: --start: ", 1)
+
+
 def test_bad_command_lines_exit_with_2_and_one_line(capsys):
     for args in (["keep", EXP5, "o.csv"], ["keep", EXP5, "o", "--method", "luck", "--seed", "1"], ["found", "exp5"]):
         with pytest.raises(SystemExit) as caught:
