@@ -1,0 +1,25 @@
+"""Reports: rows in the table's sequence, the last run of each, and how each was run."""
+
+from schedules.bench.lines import append
+from schedules.bench.report import report
+from schedules.bench.table import Settings
+
+FACTS = {"lower_bound": 300.0, "proved_optimal": False, "peak": 15.0}
+
+
+def add(path, row, makespan, seed):
+    settings = Settings("auto", 30.0, None, 1, seed)
+    append(path, table="front", row=row, settings=settings, facts=FACTS | {"makespan": makespan})
+
+
+def test_last_run_of_a_row_counts_in_the_tables_sequence(tmp_path):
+    path = tmp_path / "a.jsonl"
+    for row, makespan, seed in (("exp10 cap 1.00", 330, 0), ("exp9 cap 1.00", 620, 0), ("exp10 cap 1.00", 320, 7)):
+        add(path, row, makespan, seed)
+    text = report([path])
+    assert text.index("exp9") < text.index("exp10")
+    assert ("| exp10 | 300 | 320 (15) |" in text, "330" in text) == (True, False)
+    notes = [line for line in text.splitlines() if line.startswith("Run with")]
+    assert len(notes) == 2
+    assert notes[0].startswith("Run with method auto, time_limit 30, workers 1, seed 0, python 3.")
+    assert ", seed 7, " in notes[1]
