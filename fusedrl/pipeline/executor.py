@@ -12,21 +12,23 @@ A model with a loss trains (F and B); one without runs F alone, in eval mode and
 
 import gc
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+import traceback
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from typing import NoReturn
 
 import torch
 import torch.distributed as dist
 
-from fusedrl.pipeline.failure import MessageTimeout, PipelineError, marked_grid, report_failure
+from fusedrl.pipeline.cuda_clock import CudaClock
+from fusedrl.pipeline.failure import Board, MessageTimeout, PipelineError, marked_grid
+from fusedrl.pipeline.memory import MemoryMeter
 from fusedrl.pipeline.messages import Mailbox
 from fusedrl.pipeline.pass_run import ModelResult, PassResult, PassRun, Work
 from fusedrl.pipeline.program import Program
 from fusedrl.pipeline.stage import PipelineModel
-from fusedrl.pipeline.timeline import Clock, CudaClock, HostClock
-from schedules.lower import Compute, Instruction
-from schedules.order import Op
+from fusedrl.pipeline.timeline import Clock, HostClock
+from fusedrl.pipeline.watchdog import COLLECT_S, Standing, Watchdog, logger
 from schedules.problem import Model
 
 __all__ = ["Executor", "ModelResult", "PassResult", "Work"]
@@ -51,29 +53,43 @@ class Executor:
                 held = f"holds {sorted(model.stages)}, its placement says {list(model.held_by(rank))}"
                 raise ValueError(f"model {model.name}: stages of rank {rank}: {held}")
         self.mailbox = Mailbox(models, timeout=timeout)
-        self._failure_key = f"fusedrl/pipeline/failure{_agreed_serial(models[0].device)}"
+        self._timeout = timeout
+        self._board = Board(f"fusedrl/pipeline/failure{_agreed_serial(models[0].device)}")
         self._failed = False
 
-    def run(self, program: Program, work: Mapping[str, Work]) -> PassResult:
-        """Run this rank's list. Raises PipelineError (MessageTimeout) naming the op, with the grid."""
+    def run(self, program: Program, work: Mapping[str, Work], *, measure_memory: bool = False) -> PassResult:
+        """Run this rank's list. Raises PipelineError (MessageTimeout) naming the op, with the grid.
+
+        measure_memory: follow what is held for backwards, which costs some time in each forward.
+        """
         if self._failed:
             raise PipelineError("an earlier pass failed, the ranks are out of step: make a new executor")
         self._check(program, work)
         for name in work:
             if (prepare := self.models[name].before_pass) is not None:
                 prepare()
-        column = self._column(program)
-        run = PassRun(self.models, work, mailbox=self.mailbox, clock=self._clock(program))
-        with _modes({name: self.models[name] for name in work}, work), _without_garbage_collection():
-            for number, instruction in enumerate(program.instructions[column]):
-                try:
-                    run.step(instruction)
-                except Exception as error:
-                    self._fail(error, program, column=column, number=number)
+        meter = MemoryMeter(self._parameters(work)) if measure_memory else None
+        run = PassRun(self.models, work, mailbox=self.mailbox, clock=self._clock(program), meter=meter)
+        standing = Standing(program, rank=dist.get_rank(), column=self._column(program), mailbox=self.mailbox)
+        with ExitStack() as region:
+            region.enter_context(_modes({name: self.models[name] for name in work}, work))
+            region.enter_context(_without_garbage_collection())
+            region.enter_context(Watchdog(standing, board=self._board, limit=self._timeout))
             try:
+                for instruction in program.instructions[standing.column]:
+                    run.step(instruction)
+                    standing.number += 1
                 return run.finish()
             except Exception as error:
-                self._fail(error, program, column=column, number=len(program.instructions[column]))
+                self._fail(error, standing)
+
+    def close(self) -> None:
+        """Give the message groups up, on all ranks; the executor cannot run any more."""
+        self._failed = True
+        self.mailbox.close()
+
+    def _parameters(self, names: Iterable[str]) -> Iterator[torch.Tensor]:
+        return (p for name in names for module in self.models[name].modules for p in module.parameters())
 
     def _column(self, program: Program) -> int:
         name = program.problem.models[0].name
@@ -91,17 +107,37 @@ class Executor:
         for name, model in planned.items():
             _check_model(model, self.models[name].placement, work[name])
 
-    def _fail(self, error: Exception, program: Program, *, column: int, number: int) -> NoReturn:
+    def _fail(self, error: Exception, standing: Standing) -> NoReturn:
+        """Log where this rank stands, find out who failed first, and let that rank tell where all stand."""
         self._failed = True
-        instructions = program.instructions[column]
-        op = _op_at(instructions, number)
-        at = str(instructions[number]) if number < len(instructions) else "end of the pass"
-        reason = f"rank {dist.get_rank()} (column {column}) at {at}: {type(error).__name__}: {error}"
-        first = report_failure(self._failure_key, reason)
-        cause = f"\nfailed first: {first}" if first else ""
-        grid = marked_grid(program.order, column=column, op=op)
+        reason = f"{standing.place}: {type(error).__name__}: {error}"
+        standing.tell(reason, board=self._board)
+        first = self._board.report(reason)
+        if first is None:
+            name = standing.program.problem.models[0].name
+            others = [rank for rank in self.models[name].ranks(standing.rank) if rank != standing.rank]
+            stand = self._board.standings(others, wait_s=COLLECT_S)
+            cause = "".join(f"\n  {stand.get(rank, f'rank {rank} does not answer')}" for rank in others)
+        else:
+            cause = f"\nfailed first: {first}"
+        grid = marked_grid(standing.program.order, column=standing.column, op=standing.op)
         kind = MessageTimeout if isinstance(error, MessageTimeout) else PipelineError
-        raise kind(f"{reason}{cause}\n{grid}") from error
+        told = kind(f"{reason}{cause}\n{grid}")
+        told.first = first is None
+        self._leave(error, told)
+        raise told from error
+
+    def _leave(self, error: Exception, told: PipelineError) -> None:
+        """The first rank ends the others' waits; the others leave after it has told, or the launcher would end it."""
+        if not told.first:
+            self._board.wait_told()
+        if isinstance(error, PipelineError):
+            traceback.clear_frames(error.__traceback__)  # they hold messages, and these hold the connections
+        if self.mailbox.on_host:
+            self.mailbox.close()
+        if told.first:
+            logger.error("%s", told, exc_info=None if isinstance(error, PipelineError) else error)
+            self._board.tell()
 
 
 def _check_separate(models: Sequence[PipelineModel]) -> None:
@@ -131,13 +167,6 @@ def _agreed_serial(device: torch.device) -> int:
     serial = torch.tensor([next(_serial)], device=device)
     dist.all_reduce(serial, op=dist.ReduceOp.MAX)
     return int(serial)
-
-
-def _op_at(instructions: Sequence[Instruction], number: int) -> Op | None:
-    """The op that runs at an instruction, or the next one after a send or receive (the last one, at the end)."""
-    ops = [each.op for each in instructions[number:] if isinstance(each, Compute)]
-    before = [each.op for each in instructions[:number] if isinstance(each, Compute)]
-    return ops[0] if ops else before[-1] if before else None
 
 
 @contextmanager

@@ -1,20 +1,31 @@
-"""Errors of a pass, and the picture that goes with them: the grid of the pass with the failing op marked.
+"""Errors of a pass, the picture that goes with them, and the board on which ranks tell each other.
 
     column 0: actor:F0@0 >>critic:B1@1<< actor:B0@0
     column 1: ...
 
-The first rank that fails leaves its reason in the job's store, so that ranks which fail in its wake can name it.
+The board lies in the job's store, which works while messages do not. The first rank that fails leaves its reason there;
+every rank leaves where it stands; the first collects that into one message, and the others end after it has told.
 """
 
 import contextlib
+import time
+from collections.abc import Sequence
 
 import torch.distributed as dist
 
 from schedules.order import Op, Order
 
+_POLL_S = 0.05
+TELL_S = 5.0  # that ranks which fail in another's wake give it to tell why
+
 
 class PipelineError(RuntimeError):
-    """An op or a message of a pass failed on this rank; the text names it and shows the grid."""
+    """An op or a message of a pass failed on this rank; the text names it and shows the grid.
+
+    first: whether this is the rank that failed first. The others' errors follow from its, and it alone tells all.
+    """
+
+    first = True
 
 
 class MessageTimeout(PipelineError):
@@ -24,22 +35,76 @@ class MessageTimeout(PipelineError):
 def marked_grid(order: Order, *, column: int, op: Op | None, around: int = 12) -> str:
     """All rows of an order, one op of one column marked; long rows are cut to `around` ops on each side of it."""
     place = order.rows[column].index(op) if op in order.rows[column] else 0
+    return "\n".join(
+        f"  column {number}: {_cut(row, place=place, op=op if number == column else None, around=around)}"
+        for number, row in enumerate(order.rows)
+    )
+
+
+def marked_row(order: Order, *, column: int, op: Op | None, around: int = 12) -> str:
+    """One column's row, one op marked, cut like the grid."""
+    row = order.rows[column]
+    return f"  column {column}: {_cut(row, place=row.index(op) if op in row else 0, op=op, around=around)}"
+
+
+def _cut(row: Sequence[Op], *, place: int, op: Op | None, around: int) -> str:
     begin, end = max(0, place - around), place + around + 1
-    lines = []
-    for number, row in enumerate(order.rows):
-        names = [f">>{each}<<" if number == column and each == op else str(each) for each in row[begin:end]]
-        before, after = "... " if begin else "", " ..." if end < len(row) else ""
-        lines.append(f"  column {number}: {before}{' '.join(names)}{after}")
-    return "\n".join(lines)
+    names = [f">>{each}<<" if each == op else str(each) for each in row[begin:end]]
+    before, after = "... " if begin else "", " ..." if end < len(row) else ""
+    return f"{before}{' '.join(names)}{after}"
 
 
-def report_failure(key: str, reason: str) -> str | None:
-    """Leave a reason under `key` unless another rank did before; that rank's reason, or None when this is the first.
+class Board:
+    """What ranks tell each other about one executor's failure; `key` names it in the store.
 
-    Never raises: it runs while another error is under way, and the store may be gone with its rank.
+    Nothing here raises: it runs while another error is under way, and the store may be gone with its rank.
     """
-    with contextlib.suppress(Exception):
-        store = dist.distributed_c10d._get_default_store()
-        found = store.compare_set(key, "", reason).decode()
-        return None if found == reason else found
-    return None
+
+    def __init__(self, key: str) -> None:
+        self._key, self._store = key, dist.distributed_c10d._get_default_store()
+
+    def report(self, reason: str) -> str | None:
+        """Leave a reason unless another rank did before; that rank's reason, or None when this is the first."""
+        with contextlib.suppress(Exception):
+            found = str(self._store.compare_set(self._key, "", reason).decode())
+            return None if found == reason else found
+        return None
+
+    def reason(self) -> str | None:
+        """The reason of the first rank that failed, if one did."""
+        return self._read(self._key)
+
+    def stand(self, rank: int, text: str) -> None:
+        """Leave where a rank stands."""
+        self._write(f"{self._key}/{rank}", text)
+
+    def standings(self, ranks: Sequence[int], *, wait_s: float) -> dict[int, str]:
+        """Where ranks stand, as far as they tell within the time."""
+        found: dict[int, str] = {}
+        ends = time.monotonic() + wait_s
+        while len(found) < len(ranks) and time.monotonic() < ends:
+            for rank in (rank for rank in ranks if rank not in found):
+                if (text := self._read(f"{self._key}/{rank}")) is not None:
+                    found[rank] = text
+            time.sleep(_POLL_S)
+        return found
+
+    def tell(self) -> None:
+        """The first rank has told why; the others may end."""
+        self._write(f"{self._key}/told", "1")
+
+    def wait_told(self, limit_s: float = TELL_S) -> None:
+        """A launcher ends all ranks with the first that ends: let the one that knows the cause tell it before."""
+        ends = time.monotonic() + limit_s
+        while self._read(f"{self._key}/told") is None and time.monotonic() < ends:
+            time.sleep(_POLL_S)
+
+    def _read(self, key: str) -> str | None:
+        with contextlib.suppress(Exception):
+            if self._store.check([key]):
+                return str(self._store.get(key).decode())
+        return None
+
+    def _write(self, key: str, text: str) -> None:
+        with contextlib.suppress(Exception):
+            self._store.set(key, text)

@@ -103,14 +103,18 @@ class Mailbox:
         self._timeout = timeout
         # gloo waits on the host, for as long as we say. NCCL's wait only orders streams; its group's own watchdog ends
         # a message that does not come.
-        self._limit = timedelta(seconds=timeout) if dist.get_backend() == "gloo" else None
+        self.on_host = dist.get_backend() == "gloo"
+        self._limit = timedelta(seconds=timeout) if self.on_host else None
         self._sent: dict[tuple[str, str], deque[tuple[Message, Tensor, dist.Work]]] = {}
         self._posted: dict[Key, tuple[Message, Tensor, dist.Work]] = {}
+        self._last: dict[tuple[int, str], Message] = {}  # (column, sent | received)
+        self._waits_for: Message | None = None
 
     def send(self, message: Message, tensor: Tensor) -> None:
         channel = self._channel(message)
         tensor = tensor.contiguous()
         work = channel.send(tensor, message.dst_rank)
+        self._last[message.dst_rank, "sent"] = message
         unfinished = self._sent.setdefault((message.model, message.kind), deque())
         unfinished.append((message, tensor, work))
         while len(unfinished) > _UNFINISHED_SENDS:
@@ -124,8 +128,10 @@ class Mailbox:
 
     def take(self, key: Key) -> Tensor:
         """The tensor of a posted message, once it is there. Raises MessageTimeout after the limit."""
-        message, buffer, work = self._posted.pop(key)
-        self._wait(work, f"message {message} from rank {self._channel(message).ranks[message.src_rank]} did not come")
+        message, buffer, work = self._posted[key]
+        self._wait(work, message, peer=message.src_rank, failing="from rank {} did not come")
+        self._last[message.src_rank, "received"] = message
+        del self._posted[key]
         return buffer
 
     def finish(self) -> None:
@@ -140,20 +146,56 @@ class Mailbox:
         """The group of a model's columns: for collectives between passes. Only for models on several columns."""
         return self._channels[model, "F"].group
 
+    @property
+    def waiting(self) -> str | None:
+        """The message that this rank waits for now."""
+        return None if self._waits_for is None else f"waiting for message {self._waits_for}"
+
+    def last_messages(self) -> list[str]:
+        """By peer: the last messages to it and from it, and those that were posted and not taken; for error reports."""
+        posted = [message for message, _, _ in self._posted.values()]
+        columns = sorted({column for column, _ in self._last} | {message.src_rank for message in posted})
+        return [f"column {column}: {self._last_of(column, posted)}" for column in columns]
+
+    def close(self) -> None:
+        """Give the groups up; on gloo this ends every peer's wait for this rank at once."""
+        self._sent.clear()
+        self._posted.clear()
+        for channel in self._channels.values():
+            dist.destroy_process_group(channel.group)
+        self._channels.clear()
+
+    def _last_of(self, column: int, posted: Sequence[Message]) -> str:
+        sent, received = (self._last.get((column, way), "nothing") for way in ("sent", "received"))
+        open_ones = " ".join(str(message) for message in posted if message.src_rank == column) or "nothing"
+        return f"last to it {sent}, last from it {received}, not taken yet {open_ones}"
+
     def _channel(self, message: Message) -> Channel:
         return self._channels[message.model, message.kind]
 
     def _finish_send(self, sent: tuple[Message, Tensor, dist.Work]) -> None:
         message, _, work = sent
-        self._wait(work, f"message {message} to rank {self._channel(message).ranks[message.dst_rank]} was not taken")
+        self._wait(work, message, peer=message.dst_rank, failing="to rank {} was not taken")
 
-    def _wait(self, work: dist.Work, what: str) -> None:
+    def _wait(self, work: dist.Work, message: Message, *, peer: int, failing: str) -> None:
+        """peer: the other side's column. failing: what is to be said of the message where this ends badly."""
         if self._limit is None:
             work.wait()
             return
+        self._waits_for = message
         try:
             work.wait(self._limit)
         except RuntimeError as error:
-            if "timed out" in str(error).lower():
-                raise MessageTimeout(f"{what} within {self._timeout:g} s") from error
-            raise PipelineError(f"{what}: {str(error).splitlines()[0]}") from error
+            rank = self._channel(message).ranks[peer]
+            what = f"message {message} {failing.format(rank)}"
+            raise _explained(error, what, rank=rank, timeout=self._timeout) from error
+        self._waits_for = None
+
+
+def _explained(error: RuntimeError, what: str, *, rank: int, timeout: float) -> PipelineError:
+    text = str(error).splitlines()[0]
+    if "timed out" in text.lower():
+        return MessageTimeout(f"{what} within {timeout:g} s")
+    if "closed by peer" in text.lower() or "reset by peer" in text.lower():
+        return PipelineError(f"{what}: rank {rank} closed the connection; it ended, failed or was killed")
+    return PipelineError(f"{what}: {text}")

@@ -7,12 +7,14 @@ tables are empty at the end.
 """
 
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from fusedrl.pipeline.memory import Held, MemoryMeter
 from fusedrl.pipeline.messages import Key, Mailbox
 from fusedrl.pipeline.microbatch import MicroBatch
 from fusedrl.pipeline.stage import (
@@ -60,24 +62,33 @@ class ModelResult:
 
 @dataclass(frozen=True, eq=False)
 class PassResult:
-    """A pass on this rank: results by model, and when its ops ran."""
+    """A pass on this rank: results by model, when its ops ran, and what it held after each where that was measured."""
 
     models: dict[str, ModelResult]
     ops: tuple[TimedOp, ...]
+    memory: tuple[Held, ...] = ()
 
 
 class PassRun:
     """The state of one pass; `step` runs one instruction."""
 
     def __init__(
-        self, models: Mapping[str, PipelineModel], work: Mapping[str, Work], *, mailbox: Mailbox, clock: Clock
+        self,
+        models: Mapping[str, PipelineModel],
+        work: Mapping[str, Work],
+        *,
+        mailbox: Mailbox,
+        clock: Clock,
+        meter: MemoryMeter | None = None,
     ) -> None:
         self._models, self._work, self._mailbox, self._clock = models, work, mailbox, clock
+        self._meter = meter
         self._results = {name: ModelResult() for name in work}
         self._in_flight: dict[tuple[str, int, int], InFlight] = {}  # (model, stage, micro-batch)
         self._outgoing: dict[Key, Tensor] = {}  # made by an op, not yet handed to its send
         self._local: dict[Key, Tensor] = {}  # made by an op for another stage of this rank
-        self._timed: list[tuple[Op, Any, Any]] = []
+        self._timed: list[tuple[Op, Any, Any, Any]] = []  # start, end, since when it waited for its message
+        self._sent: dict[Op, Any] = {}
 
     def step(self, instruction: Instruction) -> None:
         if isinstance(instruction, Compute):
@@ -85,6 +96,7 @@ class PassRun:
         elif isinstance(instruction, Send):
             message = instruction.message
             key = (message.model, message.kind, message.microbatch, message.dst_stage)
+            self._sent[Op(message.model, message.kind, message.microbatch, message.src_stage)] = self._clock.mark()
             self._mailbox.send(message, self._outgoing.pop(key))
         elif isinstance(instruction, Recv):
             message = instruction.message
@@ -96,32 +108,47 @@ class PassRun:
         self._mailbox.finish()
         left = [*self._in_flight, *self._outgoing, *self._local]
         assert not left, f"left over at the end of the pass: {left}"
-        marks = self._clock.resolve([mark for _, start, end in self._timed for mark in (start, end)])
-        ops = tuple(TimedOp(op, marks[2 * i], marks[2 * i + 1]) for i, (op, _, _) in enumerate(self._timed))
-        return PassResult(self._results, ops)
+        return PassResult(self._results, self._resolved(), tuple(self._meter.curve) if self._meter else ())
+
+    def _resolved(self) -> tuple[TimedOp, ...]:
+        marks = [
+            mark
+            for op, start, end, asked in self._timed
+            for mark in (start, end, start if asked is None else asked, self._sent.get(op, start))
+        ]
+        times = self._clock.resolve(marks)
+        ops = []
+        for number, (op, _, _, asked) in enumerate(self._timed):
+            start, end, waited, sent = times[4 * number : 4 * number + 4]
+            ops.append(TimedOp(op, start, end, None if asked is None else waited, sent if op in self._sent else None))
+        return tuple(ops)
 
     def _compute(self, op: Op) -> None:
-        received = self._received(op)
+        asked = self._clock.mark()
+        received, remote = self._received(op)
         start = self._clock.mark()
         run = {"F": self._forward if self._work[op.model].loss else self._infer, "B": self._backward}[op.kind]
         run(op, received)
-        self._timed.append((op, start, self._clock.mark()))
+        self._timed.append((op, start, self._clock.mark(), asked if remote else None))
+        if self._meter is not None:
+            self._meter.note(op, self._in_flight)
 
-    def _received(self, op: Op) -> Tensor | None:
-        """What the op waits for from another stage, once it is there."""
+    def _received(self, op: Op) -> tuple[Tensor | None, bool]:
+        """What the op waits for from another stage, once it is there, and whether it is another rank's."""
         edge = 0 if op.kind == "F" else len(self._models[op.model].placement) - 1
         if op.stage == edge:
-            return None
+            return None, False
         key = (op.model, op.kind, op.microbatch, op.stage)
-        return self._local.pop(key) if key in self._local else self._mailbox.take(key)
+        return (self._local.pop(key), False) if key in self._local else (self._mailbox.take(key), True)
 
     def _forward(self, op: Op, received: Tensor | None) -> None:
         model, work = self._models[op.model], self._work[op.model]
         loss = work.loss if model.is_last(op.stage) else None
         microbatch = work.microbatches[op.microbatch]
-        with torch.enable_grad():
+        key = (op.model, op.stage, op.microbatch)
+        with torch.enable_grad(), self._meter.forward(key) if self._meter else nullcontext():
             output, done, metrics = forward(model.stages[op.stage], microbatch, received, loss=loss)
-        self._in_flight[op.model, op.stage, op.microbatch] = done
+        self._in_flight[key] = done
         if loss is None:
             self._hand_on(op, output, to_stage=op.stage + 1)
         else:

@@ -13,20 +13,27 @@ import torch.distributed as dist
 from torch import Tensor
 
 from fusedrl.parallel.comm import all_gather_object, broadcast_object
+from fusedrl.pipeline.clocks import align, host_id
 from fusedrl.pipeline.executor import Executor, PassResult
+from fusedrl.pipeline.memory import Held, MemoryPeaks, peaks
 from fusedrl.pipeline.program import Program
-from fusedrl.pipeline.timeline import Timeline, pack_ops, replayed, unpack_ops
+from fusedrl.pipeline.timeline import TimedOp, Timeline, pack_ops, replayed, unpack_ops
 
 
 @dataclass(frozen=True)
 class PassReport:
-    """A pass as all ranks know it. Bubble ratios: as planned, replayed with measured durations, and measured."""
+    """A pass as all ranks know it. Bubble ratios: as planned, replayed with measured durations, and measured.
+
+    memory, peaks: each rank's curve of what it held and the peaks beside the plan's, where the pass measured memory.
+    """
 
     metrics: dict[str, dict[str, float]]
     timeline: Timeline
     planned_bubble: float
     replayed_bubble: float
     measured_bubble: float
+    memory: tuple[tuple[Held, ...], ...] = ()
+    peaks: MemoryPeaks | None = None
 
 
 def gather_report(executor: Executor, program: Program, result: PassResult) -> PassReport:
@@ -35,19 +42,29 @@ def gather_report(executor: Executor, program: Program, result: PassResult) -> P
     model = executor.models[program.problem.models[0].name]
     mine = {
         "ops": pack_ops(result.ops),
+        "memory": [held[1:] for held in result.memory],
+        "host": host_id(),
         "column": model.ranks(rank).index(rank),
         "metrics": {n: each.sums() for n, each in result.models.items() if executor.models[n].speaks(rank)},
     }
     everyone: list[dict[str, Any]] = all_gather_object(mine)
-    columns = tuple(each["column"] for each in everyone)
-    timeline = Timeline(tuple(unpack_ops(each["ops"]) for each in everyone), columns)
+    clocks = align([each["host"] for each in everyone])
+    ops = [unpack_ops(each["ops"], offset=offset) for each, offset in zip(everyone, clocks.offsets, strict=True)]
+    timeline = Timeline(tuple(ops), tuple(each["column"] for each in everyone), clock_error=clocks.error)
+    memory = tuple(_memory(row, each["memory"]) for row, each in zip(ops, everyone, strict=True))
     return PassReport(
         metrics=sum_metrics([each["metrics"] for each in everyone], names=sorted(result.models)),
         timeline=timeline,
         planned_bubble=program.planned.bubble_ratio,
         replayed_bubble=replayed(program.problem, program.order, timeline).bubble_ratio,
         measured_bubble=timeline.bubble_ratio,
+        memory=memory if any(memory) else (),
+        peaks=peaks(program.problem, program.order, memory, columns=timeline.columns) if any(memory) else None,
     )
+
+
+def _memory(ops: Sequence[TimedOp], rows: Sequence[Sequence[int]]) -> tuple[Held, ...]:
+    return tuple(Held(timed.op, *row) for timed, row in zip(ops, rows, strict=bool(rows)))
 
 
 def sum_metrics(

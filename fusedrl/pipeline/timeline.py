@@ -4,39 +4,50 @@
     replayed bubble = the replay's, with the measured durations in place of the planned ones
 
 The difference of the two is what messages and the executor cost; the difference of the replayed and the planned one is
-what the cost model got wrong. Times are nanoseconds of the host's monotonic clock, common to all ranks of one host;
-between hosts the clocks have unrelated zeros, and only replayed figures compare.
+what the cost model got wrong. Times are nanoseconds of rank 0's time.perf_counter (clocks.py brings the others' to it).
 """
 
-import json
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-import torch
-
 from schedules.order import Op, Order
-from schedules.problem import Problem
+from schedules.problem import Kind, Model, Problem
 from schedules.replay import Replay, replay
 
 
 class TimedOp(NamedTuple):
-    """An op and its start and end, ns."""
+    """An op and its start and end, ns.
+
+    asked: when the rank began to wait for the op's message; None where it needed none. sent: when it handed the op's
+    own message on; None where it made none.
+    """
 
     op: Op
     start: int
     end: int
+    asked: int | None = None
+    sent: int | None = None
+
+    def moved(self, by: int) -> "TimedOp":
+        """The same on a clock that is `by` ahead."""
+        asked = None if self.asked is None else self.asked + by
+        sent = None if self.sent is None else self.sent + by
+        return TimedOp(self.op, self.start + by, self.end + by, asked, sent)
 
 
 @dataclass(frozen=True)
 class Timeline:
-    """The ops of one pass on every rank of the world, by rank. columns[r] is rank r's pipeline column."""
+    """The ops of one pass on every rank of the world, by rank. columns[r] is rank r's pipeline column.
+
+    clock_error: bound in ns on how wrong the times of two ranks may be against each other.
+    """
 
     ranks: tuple[tuple[TimedOp, ...], ...]
     columns: tuple[int, ...]
+    clock_error: int = 0
 
     @property
     def span(self) -> float:
@@ -66,29 +77,10 @@ class Clock(Protocol):
 class HostClock:
     """For work that is done when its call returns."""
 
-    mark: Callable[[], int] = staticmethod(time.monotonic_ns)
+    mark: Callable[[], int] = staticmethod(time.perf_counter_ns)
 
     def resolve(self, marks: Sequence[int]) -> list[int]:
         return list(marks)
-
-
-class CudaClock:
-    """For work that a stream does later: events, tied to the host's clock by one event that both have seen."""
-
-    def __init__(self) -> None:
-        self._zero = torch.cuda.Event(enable_timing=True)
-        self._zero.record()
-        self._zero.synchronize()
-        self._zero_ns = time.monotonic_ns()
-
-    def mark(self) -> torch.cuda.Event:
-        event = torch.cuda.Event(enable_timing=True)
-        event.record()
-        return event
-
-    def resolve(self, marks: Sequence[torch.cuda.Event]) -> list[int]:
-        torch.cuda.synchronize()
-        return [self._zero_ns + int(self._zero.elapsed_time(mark) * 1e6) for mark in marks]
 
 
 def measured_durations(timeline: Timeline) -> dict[Op, float]:
@@ -100,18 +92,22 @@ def measured_durations(timeline: Timeline) -> dict[Op, float]:
 
 
 def measured_problem(problem: Problem, timeline: Timeline) -> Problem:
-    """The problem with measured durations, in seconds; no time for messages."""
+    """The problem with measured durations, in seconds; no time for messages. A W that ran is a part of its B."""
     seconds = measured_durations(timeline)
+    models = tuple(_measured_model(model, seconds) for model in problem.models)
+    return replace(problem, models=models, comm=0.0, memory_cap=None)
 
-    def matrix(name: str, kind: str, *, stages: int, microbatches: int) -> list[list[float]]:
-        return [[seconds[Op(name, kind, m, s)] for m in range(microbatches)] for s in range(stages)]  # type: ignore[arg-type]
 
-    models = []
-    for model in problem.models:
-        size = {"stages": model.stages, "microbatches": model.microbatches}
-        backward = matrix(model.name, "B", **size) if model.trains else None
-        models.append(replace(model, forward=matrix(model.name, "F", **size), backward=backward, backward_weight=None))
-    return replace(problem, models=tuple(models), comm=0.0, memory_cap=None)
+def _measured_model(model: Model, seconds: dict[Op, float]) -> Model:
+    def matrix(kind: Kind) -> list[list[float]]:
+        ops = [[Op(model.name, kind, m, s) for m in range(model.microbatches)] for s in range(model.stages)]
+        return [[seconds.get(op, 0.0) for op in row] for row in ops]
+
+    forward, weight = matrix("F"), matrix("W")
+    if not model.trains:
+        return replace(model, forward=forward)
+    whole = [[b + w for b, w in zip(*rows, strict=True)] for rows in zip(matrix("B"), weight, strict=True)]
+    return replace(model, forward=forward, backward=whole, backward_weight=weight)
 
 
 def replayed(problem: Problem, order: Order, timeline: Timeline) -> Replay:
@@ -121,32 +117,9 @@ def replayed(problem: Problem, order: Order, timeline: Timeline) -> Replay:
 
 def pack_ops(ops: Iterable[TimedOp]) -> list[list[Any]]:
     """Plain lists, for collectives."""
-    return [[t.op.model, t.op.kind, t.op.microbatch, t.op.stage, t.start, t.end] for t in ops]
+    return [[t.op.model, t.op.kind, t.op.microbatch, t.op.stage, *t[1:]] for t in ops]
 
 
-def unpack_ops(rows: Iterable[Sequence[Any]]) -> tuple[TimedOp, ...]:
-    return tuple(TimedOp(Op(model, kind, m, s), start, end) for model, kind, m, s, start, end in rows)
-
-
-def chrome_trace(timeline: Timeline) -> dict[str, Any]:
-    """The timeline in Chrome's trace format (chrome://tracing, Perfetto): a process per rank, a row per model."""
-    zero = min((t.start for rank in timeline.ranks for t in rank), default=0)
-    events = [
-        {
-            "name": f"{t.op.kind}{t.op.microbatch}",
-            "cat": t.op.kind,
-            "ph": "X",
-            "ts": (t.start - zero) / 1e3,
-            "dur": (t.end - t.start) / 1e3,
-            "pid": rank,
-            "tid": t.op.model,
-            "args": {"stage": t.op.stage, "column": timeline.columns[rank]},
-        }
-        for rank, ops in enumerate(timeline.ranks)
-        for t in ops
-    ]
-    return {"traceEvents": events, "displayTimeUnit": "ms"}
-
-
-def save_chrome_trace(timeline: Timeline, path: str | Path) -> None:
-    Path(path).write_text(json.dumps(chrome_trace(timeline)))
+def unpack_ops(rows: Iterable[Sequence[Any]], *, offset: int = 0) -> tuple[TimedOp, ...]:
+    """The ops of pack_ops; `offset` is added to their times."""
+    return tuple(TimedOp(Op(model, kind, m, s), *times).moved(offset) for model, kind, m, s, *times in rows)

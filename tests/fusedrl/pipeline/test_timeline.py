@@ -1,5 +1,5 @@
 import json
-from pathlib import Path
+from dataclasses import replace
 
 import pytest
 
@@ -7,15 +7,14 @@ from fusedrl.pipeline.timeline import (
     HostClock,
     TimedOp,
     Timeline,
-    chrome_trace,
     measured_problem,
     pack_ops,
     replayed,
-    save_chrome_trace,
     unpack_ops,
 )
 from schedules.builders.serial import serial_1f1b
-from schedules.order import Op
+from schedules.builders.zero_bubble import zero_bubble
+from schedules.order import Op, Order
 from schedules.problem import Model, Problem
 from schedules.replay import replay
 
@@ -26,9 +25,9 @@ def problem() -> Problem:
     return Problem(ranks=2, models=(Model("actor", [0, 1], 3, forward=2.0, backward=5.0),))
 
 
-def ideal_timeline(work: Problem) -> Timeline:
+def ideal_timeline(work: Problem, order: Order | None = None) -> Timeline:
     """Every op where the replay puts it, one unit a second."""
-    order = serial_1f1b(work)
+    order = order or serial_1f1b(work)
     result = replay(work, order)
     rows = (
         tuple(TimedOp(op, int(result.start[op] * SECOND) + 7, int(result.end[op] * SECOND) + 7) for op in row)
@@ -62,6 +61,16 @@ def test_durations_of_replicas_are_averaged() -> None:
     assert measured.models[0].backward is None
 
 
+def test_replay_takes_split_off_weight_parts_from_their_ops() -> None:
+    work = Problem(ranks=2, models=(Model("actor", [0, 1], 3, forward=1.0, backward=4.0, backward_weight=2.0),))
+    order = zero_bubble(work)
+    timed = ideal_timeline(
+        Problem(2, (replace(work.models[0], backward=[4.0, 5.0], backward_weight=[1.0, 2.0]),)), order
+    )
+    assert {t.op.kind for row in timed.ranks for t in row} == {"F", "B", "W"}
+    assert replayed(work, order, timed).makespan == pytest.approx(timed.span, rel=1e-12)
+
+
 def test_waiting_ranks_count_as_bubble() -> None:
     busy = (TimedOp(Op("actor", "F", 0, 0), 0, 4 * SECOND),)
     half = (TimedOp(Op("actor", "F", 0, 1), 1 * SECOND, 3 * SECOND),)
@@ -78,18 +87,14 @@ def test_ranks_that_never_wait_have_a_bubble_of_0_whatever_rounding_says(ranks: 
 
 
 def test_packing_keeps_ops() -> None:
-    ops = ideal_timeline(problem()).ranks[1]
+    ops = (*ideal_timeline(problem()).ranks[1], TimedOp(Op("actor", "B", 2, 0), 5, 9, 4, 10))
     assert unpack_ops(json.loads(json.dumps(pack_ops(ops)))) == ops
 
 
-def test_trace_has_one_event_an_op_from_zero(tmp_path: Path) -> None:
-    timeline = ideal_timeline(problem())
-    save_chrome_trace(timeline, tmp_path / "trace.json")
-    events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
-    assert events == chrome_trace(timeline)["traceEvents"]
-    assert len(events) == 12
-    assert min(event["ts"] for event in events) == 0
-    assert max(event["ts"] + event["dur"] for event in events) == pytest.approx(timeline.span * 1e6)
+def test_offset_moves_all_times_there_are() -> None:
+    ops = (TimedOp(Op("actor", "B", 2, 0), 5, 9, 4, 10), TimedOp(Op("actor", "F", 0, 0), 1, 2))
+    moved = (TimedOp(ops[0].op, 105, 109, 104, 110), TimedOp(ops[1].op, 101, 102))
+    assert unpack_ops(pack_ops(ops), offset=100) == moved
 
 
 def test_host_clock_moves_forward() -> None:

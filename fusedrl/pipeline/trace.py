@@ -1,0 +1,95 @@
+"""Passes as one trace for Perfetto (ui.perfetto.dev) or chrome://tracing: a process per rank.
+
+    rank 2 (column 2)   ops        |actor F0|critic F0|   |actor B0| ...      arrows: messages
+                        waiting                        |--|                   for a message that was not there yet
+                        in flight  micro-batches, and MiB where measured      counters
+
+Times start at 0 with the first op. Bubble ratios, the clocks' error and peaks of memory stand in otherData.
+"""
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from fusedrl.checkpoint.atomic import write_file
+from fusedrl.pipeline.memory import Held
+from fusedrl.pipeline.results import PassReport
+from fusedrl.pipeline.timeline import TimedOp, Timeline
+from schedules.order import Op
+
+Event = dict[str, Any]
+OPS, WAITING = 0, 1  # thread ids
+_AFTER = {"F": 1, "B": -1}  # kind -> from a message's stage to that which uses it
+
+
+def chrome_trace(reports: Sequence[PassReport]) -> dict[str, Any]:
+    """Passes that followed each other, in Chrome's trace format."""
+    timelines = [report.timeline for report in reports]
+    zero = min((t.start for timeline in timelines for rank in timeline.ranks for t in rank), default=0)
+    events: list[Event] = list(_names(timelines[0])) if timelines else []
+    for number, report in enumerate(reports):
+        for rank, ops in enumerate(report.timeline.ranks):
+            for timed in ops:
+                events += _op_events(timed, rank=rank, zero=zero)
+            events += _memory_events(ops, report.memory[rank] if report.memory else (), rank=rank, zero=zero)
+        events += _message_events(report.timeline, number=number, zero=zero)
+    return {"traceEvents": events, "displayTimeUnit": "ms", "otherData": {"passes": [_facts(r) for r in reports]}}
+
+
+def save_chrome_trace(path: Path, reports: Sequence[PassReport]) -> None:
+    write_file(path, json.dumps(chrome_trace(reports)))
+
+
+def _names(timeline: Timeline) -> Iterator[Event]:
+    for rank, column in enumerate(timeline.columns):
+        named = {"ph": "M", "pid": rank}
+        yield named | {"name": "process_name", "args": {"name": f"rank {rank} (column {column})"}}
+        yield named | {"name": "process_sort_index", "args": {"sort_index": rank}}
+        for thread, name in ((OPS, "ops"), (WAITING, "waiting")):
+            yield named | {"name": "thread_name", "tid": thread, "args": {"name": name}}
+
+
+def _op_events(timed: TimedOp, *, rank: int, zero: int) -> Iterator[Event]:
+    op = timed.op
+    name, args = f"{op.model} {op.kind}{op.microbatch}", {"stage": op.stage, "microbatch": op.microbatch}
+    yield _slice(name, f"{op.model},{op.kind}", timed.start, timed.end, zero=zero, rank=rank, thread=OPS) | {
+        "args": args
+    }
+    if timed.asked is not None:
+        yield _slice(f"for {name}", "wait", timed.asked, timed.start, zero=zero, rank=rank, thread=WAITING)
+
+
+def _slice(name: str, category: str, start: int, end: int, *, zero: int, rank: int, thread: int) -> Event:
+    times = {"ts": (start - zero) / 1e3, "dur": (end - start) / 1e3}
+    return {"name": name, "cat": category, "ph": "X", "pid": rank, "tid": thread} | times
+
+
+def _message_events(timeline: Timeline, *, number: int, zero: int) -> Iterator[Event]:
+    """An arrow from each op that sent to the op that used it, on the rank with the same place among its column's."""
+    ran: dict[Op, list[tuple[int, TimedOp]]] = {}
+    for rank, ops in enumerate(timeline.ranks):
+        for timed in ops:
+            ran.setdefault(timed.op, []).append((rank, timed))
+    for op, senders in ran.items():
+        for place, (rank, timed) in enumerate(senders):
+            if timed.sent is not None:
+                user, used = ran[replace(op, stage=op.stage + _AFTER[op.kind])][place]
+                arrow = {"cat": "message", "name": "message", "id": f"{number}/{rank}/{op}", "tid": OPS}
+                yield arrow | {"ph": "s", "pid": rank, "ts": (timed.end - 1 - zero) / 1e3}
+                yield arrow | {"ph": "f", "bp": "e", "pid": user, "ts": (used.start - zero) / 1e3}
+
+
+def _memory_events(ops: Sequence[TimedOp], curve: Sequence[Held], *, rank: int, zero: int) -> Iterator[Event]:
+    """Counters of what is held once an op has run."""
+    for timed, held in zip(ops, curve, strict=bool(curve)):
+        at = {"ph": "C", "pid": rank, "ts": (timed.end - zero) / 1e3}
+        yield at | {"name": "micro-batches in flight", "args": {"held": held.microbatches}}
+        yield at | {"name": "MiB in flight", "args": {"held": held.nbytes / 2**20}}
+
+
+def _facts(report: PassReport) -> dict[str, Any]:
+    bubbles = {kind: getattr(report, f"{kind}_bubble") for kind in ("planned", "replayed", "measured")}
+    facts: dict[str, Any] = {"bubble_ratio": bubbles, "clock_error_ns": report.timeline.clock_error}
+    return facts | ({"peak_memory": vars(report.peaks)} if report.peaks is not None else {})
