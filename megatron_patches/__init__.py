@@ -1,6 +1,7 @@
 """Every departure from stock Megatron-Core, one file each. `apply()` installs them; on CUDA it does nothing.
 
-All of them serve one end: Megatron-Core 0.16 to 0.19 on CPU ranks with gloo. Nothing of torch itself is touched
+These serve one end: Megatron-Core 0.16 to 0.19 on CPU ranks with gloo (weight_gradients.py, which lets backwards be
+split, is no part of `apply()`: a pipeline stage connects it). Nothing of torch itself is touched
 (`torch.cuda.is_available()` stays False, `Tensor.cuda` still raises): only functions of the Megatron modules named in
 each file are changed, in this process. See docs/megatron_patches.md for the list and how to take one out.
 """

@@ -6,7 +6,7 @@ models of a plan must use the same one. Counted operations are in GFLOP and MiB.
     layer forward, N = B*T tokens:  2 N H (A + 2 K) D  +  4 B T T A D  +  2 N A D H  +  6 N H I
                                     qkv                   attention       output        gated MLP
     B rows, T tokens, H hidden, A heads, K key-value heads, D head size, I MLP size, V vocabulary
-    backward = 2 x forward
+    backward = 2 x forward;  its weight part, which an order may split off, is a forward without attention
 """
 
 from collections.abc import Sequence
@@ -15,28 +15,35 @@ from typing import Literal, Protocol
 
 
 class Cost(Protocol):
-    """Time of F and of B, and memory held from F to B, of `rows` x `length` tokens on a stage."""
+    """Times and memory of `rows` x `length` tokens on a stage: F, whole B, the part of B that may be put off as W, and
+    what is held from F to the end of the backward."""
 
     def forward(self, stage: int, *, rows: int, length: int) -> float: ...
 
     def backward(self, stage: int, *, rows: int, length: int) -> float: ...
+
+    def weight(self, stage: int, *, rows: int, length: int) -> float: ...
 
     def activation(self, stage: int, *, rows: int, length: int) -> float: ...
 
 
 @dataclass(frozen=True)
 class ConstantCost:
-    """The same for every stage and micro-batch, in any unit."""
+    """The same for every stage and micro-batch, in any unit. weight_time: half of the backward where not given."""
 
     forward_time: float = 1.0
     backward_time: float = 2.0
     memory: float = 1.0
+    weight_time: float | None = None
 
     def forward(self, stage: int, *, rows: int, length: int) -> float:
         return self.forward_time
 
     def backward(self, stage: int, *, rows: int, length: int) -> float:
         return self.backward_time
+
+    def weight(self, stage: int, *, rows: int, length: int) -> float:
+        return self.backward_time / 2 if self.weight_time is None else self.weight_time
 
     def activation(self, stage: int, *, rows: int, length: int) -> float:
         return self.memory
@@ -75,17 +82,25 @@ class CountedCost:
     bytes_each: int = 4
 
     def forward(self, stage: int, *, rows: int, length: int) -> float:
-        a, tokens = self.sizes, rows * length
-        heads = a.num_heads * a.head_dim
-        linear = 2 * tokens * a.hidden_size * (2 * heads + 2 * a.num_kv_heads * a.head_dim + 3 * a.ffn_hidden_size)
-        attention = 4 * tokens * length * heads
-        return round((self.layers[stage] * (linear + attention) + self._head(stage, tokens)) / self.tp / 1e9, 9)
+        tokens = rows * length
+        attention = 4 * tokens * length * self.sizes.num_heads * self.sizes.head_dim
+        layers = self.layers[stage] * (self._linear(tokens) + attention)
+        return round((layers + self._head(stage, tokens)) / self.tp / 1e9, 9)
 
     def backward(self, stage: int, *, rows: int, length: int) -> float:
         return 2.0 * self.forward(stage, rows=rows, length=length)
 
+    def weight(self, stage: int, *, rows: int, length: int) -> float:
+        """A value head's is computed in B, as norms' and biases' are."""
+        tokens = rows * length
+        head = self._head(stage, tokens) if self.head == "lm" else 0.0
+        return round((self.layers[stage] * self._linear(tokens) + head) / self.tp / 1e9, 9)
+
     def activation(self, stage: int, *, rows: int, length: int) -> float:
-        """Inputs that a layer's backward reads: norms and residuals (replicated), the rest split over tp."""
+        """Inputs that a layer's backward reads: norms and residuals (replicated), the rest split over tp.
+
+        Between a B and its W a stage holds the inputs and the output gradients of its matrix products: not more.
+        """
         a, tokens = self.sizes, rows * length
         whole = 5 * a.hidden_size
         split = (2 * a.num_heads + 2 * a.num_kv_heads) * a.head_dim + 3 * a.ffn_hidden_size + 2 * a.num_heads * length
@@ -93,6 +108,12 @@ class CountedCost:
         if self._is_last(stage) and self.head == "lm":
             numbers += 2 * tokens * a.vocab_size / self.tp
         return round(numbers * self.bytes_each / 2**20, 6)
+
+    def _linear(self, tokens: int) -> int:
+        """A layer's products with weights, forward."""
+        a = self.sizes
+        attention = 2 * (a.num_heads + a.num_kv_heads) * a.head_dim
+        return 2 * tokens * a.hidden_size * (attention + 3 * a.ffn_hidden_size)
 
     def _is_last(self, stage: int) -> bool:
         return stage == len(self.layers) - 1

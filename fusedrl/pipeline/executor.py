@@ -7,7 +7,8 @@ The law: an order changes when work happens, never what is computed. So nothing 
 each op reads its own micro-batch and the entries of its own (model, stage, micro-batch), and a stage's gradients add up
 in micro-batch order, which the program's check demands.
 
-A model with a loss trains (F and B); one without runs F alone, in eval mode and without a graph.
+A model with a loss trains (F and B, and W where the order splits B); one without runs F alone, in eval mode and without
+a graph.
 """
 
 import gc
@@ -69,7 +70,9 @@ class Executor:
             if (prepare := self.models[name].before_pass) is not None:
                 prepare()
         meter = MemoryMeter(self._parameters(work)) if measure_memory else None
-        run = PassRun(self.models, work, mailbox=self.mailbox, clock=self._clock(program), meter=meter)
+        run = PassRun(
+            self.models, work, mailbox=self.mailbox, clock=self._clock(program), split=program.split, meter=meter
+        )
         standing = Standing(program, rank=dist.get_rank(), column=self._column(program), mailbox=self.mailbox)
         with ExitStack() as region:
             region.enter_context(_modes({name: self.models[name] for name in work}, work))
@@ -106,6 +109,10 @@ class Executor:
             raise ValueError(f"the program runs {sorted(planned)}, {held}")
         for name, model in planned.items():
             _check_model(model, self.models[name].placement, work[name])
+        for name in sorted({name for name, _, _ in program.split}):
+            if not self.models[name].splits:
+                reason = "its layers compute both gradients at once; use an order without W"
+                raise ValueError(f"{name}: the order splits its backwards, {reason}")
 
     def _fail(self, error: Exception, standing: Standing) -> NoReturn:
         """Log where this rank stands, find out who failed first, and let that rank tell where all stand."""

@@ -6,11 +6,14 @@ every stage (rotary embeddings). What passes between stages is [T, B, H], with s
 Rows are padded on the right, so the mask is the plain causal one. The local attention of the CPU builds its own mask
 on the current CUDA device, so it is given one here; on CUDA none is passed and the kernels' causal mode serves.
 
+Weight gradients can be put off (split backwards): those of Megatron's own layers by megatron_patches.weight_gradients,
+those of Transformer Engine's by its `delay_wgrad_compute`.
+
 Shapes: B rows, T tokens, H hidden size.
 """
 
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import torch
@@ -18,7 +21,11 @@ from torch import Tensor
 
 from fusedrl.parallel.layout import Layout
 from fusedrl.pipeline.microbatch import MicroBatch
+from fusedrl.pipeline.postponed import postpone
 from fusedrl.pipeline.stage import PipelineModel
+from megatron_patches import weight_gradients
+
+TE_MODULE = "megatron.core.extensions.transformer_engine"
 
 
 class MegatronStage:
@@ -60,6 +67,9 @@ def columns_of(layout: Layout) -> tuple[tuple[int, ...], ...]:
 def megatron_model(name: str, module: Any, *, layout: Layout, rank: int, reverse: bool = False) -> PipelineModel:
     """The stage of a model that this rank holds. `reverse`: its pipeline runs from the last column to the first."""
     refuse_unsupported(name, module.config)
+    te_layers = _te_layers(module)
+    delays = bool(te_layers) and module.config.delay_wgrad_compute
+    weight_gradients.connect(lambda parameter, gradient: postpone(gradient, parameter=parameter))
     pp = layout.coords(rank)[2]
     placement = tuple(range(layout.pp))[::-1] if reverse else tuple(range(layout.pp))
     stage = placement.index(pp)
@@ -80,7 +90,23 @@ def megatron_model(name: str, module: Any, *, layout: Layout, rank: int, reverse
         device=next(module.parameters()).device,
         modules=(module,),
         before_pass=module.set_is_first_microbatch,
+        splits=not te_layers or delays,
+        delayed={stage: partial(_compute_delayed, te_layers)} if delays else {},
     )
+
+
+def _te_layers(module: Any) -> list[Any]:
+    """Transformer Engine's layers with weights, in the sequence of a backward.
+
+    They compute both gradients at once, or (config.delay_wgrad_compute, a matter of how they are built) always put the
+    weight's off until backward_dw(). This way has not run yet: it needs a GPU."""
+    layers = [each for each in module.modules() if type(each).__module__ == TE_MODULE and hasattr(each, "backward_dw")]
+    return layers[::-1]
+
+
+def _compute_delayed(layers: list[Any]) -> None:
+    for layer in layers:
+        layer.backward_dw()
 
 
 def _message_shape(config: Any, *, tp: int) -> Callable[[MicroBatch], tuple[int, ...]]:

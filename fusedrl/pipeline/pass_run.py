@@ -3,7 +3,9 @@
 Every table is keyed by what an entry belongs to, never by "the latest": orders may bring back any micro-batch next. All
 tables are empty at the end.
 
-    F:  received -> in flight, and on to the next stage        B:  in flight -> gradient, and on to the previous stage
+    F:  received -> in flight, and on to the next stage
+    B:  in flight -> gradient, and on to the previous stage; where split, what W will need stays
+    W:  that -> the parameters' gradients
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,6 +19,7 @@ from torch import Tensor
 from fusedrl.pipeline.memory import Held, MemoryMeter
 from fusedrl.pipeline.messages import Key, Mailbox
 from fusedrl.pipeline.microbatch import MicroBatch
+from fusedrl.pipeline.postponed import Postponed, postponing
 from fusedrl.pipeline.stage import (
     CollectFunction,
     InFlight,
@@ -27,6 +30,7 @@ from fusedrl.pipeline.stage import (
     forward,
 )
 from fusedrl.pipeline.timeline import Clock, TimedOp
+from schedules.graph import Split
 from schedules.lower import Compute, Instruction, Recv, Send
 from schedules.order import Op
 
@@ -70,7 +74,7 @@ class PassResult:
 
 
 class PassRun:
-    """The state of one pass; `step` runs one instruction."""
+    """The state of one pass; `step` runs one instruction. split: the backwards whose weight part is a W of its own."""
 
     def __init__(
         self,
@@ -79,12 +83,14 @@ class PassRun:
         *,
         mailbox: Mailbox,
         clock: Clock,
+        split: Split = (),
         meter: MemoryMeter | None = None,
     ) -> None:
         self._models, self._work, self._mailbox, self._clock = models, work, mailbox, clock
-        self._meter = meter
+        self._split, self._meter = frozenset(split), meter
         self._results = {name: ModelResult() for name in work}
         self._in_flight: dict[tuple[str, int, int], InFlight] = {}  # (model, stage, micro-batch)
+        self._put_off: dict[tuple[str, int, int], Postponed] = {}  # between B and W
         self._outgoing: dict[Key, Tensor] = {}  # made by an op, not yet handed to its send
         self._local: dict[Key, Tensor] = {}  # made by an op for another stage of this rank
         self._timed: list[tuple[Op, Any, Any, Any]] = []  # start, end, since when it waited for its message
@@ -106,7 +112,7 @@ class PassRun:
 
     def finish(self) -> PassResult:
         self._mailbox.finish()
-        left = [*self._in_flight, *self._outgoing, *self._local]
+        left = [*self._in_flight, *self._put_off, *self._outgoing, *self._local]
         assert not left, f"left over at the end of the pass: {left}"
         return PassResult(self._results, self._resolved(), tuple(self._meter.curve) if self._meter else ())
 
@@ -127,16 +133,16 @@ class PassRun:
         asked = self._clock.mark()
         received, remote = self._received(op)
         start = self._clock.mark()
-        run = {"F": self._forward if self._work[op.model].loss else self._infer, "B": self._backward}[op.kind]
-        run(op, received)
+        forward = self._forward if self._work[op.model].loss else self._infer
+        {"F": forward, "B": self._backward, "W": self._weights}[op.kind](op, received)
         self._timed.append((op, start, self._clock.mark(), asked if remote else None))
         if self._meter is not None:
-            self._meter.note(op, self._in_flight)
+            self._meter.note(op, [*self._in_flight, *self._put_off])
 
     def _received(self, op: Op) -> tuple[Tensor | None, bool]:
         """What the op waits for from another stage, once it is there, and whether it is another rank's."""
         edge = 0 if op.kind == "F" else len(self._models[op.model].placement) - 1
-        if op.stage == edge:
+        if op.stage == edge or op.kind == "W":
             return None, False
         key = (op.model, op.kind, op.microbatch, op.stage)
         return (self._local.pop(key), False) if key in self._local else (self._mailbox.take(key), True)
@@ -165,9 +171,23 @@ class PassRun:
                 self._results[op.model].outputs[op.microbatch] = work.collect(output, microbatch)
 
     def _backward(self, op: Op, received: Tensor | None) -> None:
-        gradient = backward(self._in_flight.pop((op.model, op.stage, op.microbatch)), received)
+        key, delayed = (op.model, op.stage, op.microbatch), self._models[op.model].delayed.get(op.stage)
+        done = self._in_flight.pop(key)
+        if key in self._split:
+            with postponing() as put_off:
+                gradient = backward(done, received)
+            if delayed is not None:
+                put_off.add(delayed)
+            self._put_off[key] = put_off
+        else:
+            gradient = backward(done, received)
+            if delayed is not None:
+                delayed()
         if gradient is not None:
             self._hand_on(op, gradient, to_stage=op.stage - 1)
+
+    def _weights(self, op: Op, received: None) -> None:
+        self._put_off.pop((op.model, op.stage, op.microbatch)).run()
 
     def _hand_on(self, op: Op, tensor: Tensor, *, to_stage: int) -> None:
         model = self._models[op.model]

@@ -10,18 +10,29 @@ The critic runs against the actor: its stage 0 lies on the last column.
     critic   stage 3   stage 2   stage 1   stage 0
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from fusedrl.pipeline.costs import ConstantCost, Cost
 from fusedrl.pipeline.program import Program, make_program
 from schedules.builders.greedy import greedy
+from schedules.builders.interleaved import interleaved_1f1b
 from schedules.builders.serial import serial_1f1b
+from schedules.builders.zero_bubble import zero_bubble
 from schedules.order import Order
 from schedules.problem import Model, Problem
 
 LAYOUT_KEYS = {"pp": "pipeline_model_parallel_size", "tp": "tensor_model_parallel_size", "dp": "data_parallel_size"}
+
+METHODS: Mapping[str, Callable[[Problem], Order]] = {
+    "fused": greedy,  # all models interleaved
+    "fused_split": greedy,  # and W put where it fills bubbles
+    "serial": serial_1f1b,  # one model after the other, as the next ones
+    "interleaved": interleaved_1f1b,
+    "zero_bubble": zero_bubble,
+}
+SPLITTING = ("fused_split", "zero_bubble")
 
 Shapes = tuple[tuple[int, int], ...]
 """(rows, padded length) of each micro-batch; over data-parallel replicas the largest (results.agree_shapes)."""
@@ -49,18 +60,34 @@ class Planned:
 def plan_pass(
     models: Sequence[Planned], *, method: str = "fused", memory_cap: float | None = None, comm: float = 0.0
 ) -> Program:
-    """method: fused (interleaved by the greedy builder), serial (1F1B, one model after the other) or file:PATH.
+    """method: one of METHODS, or file:PATH.
 
-    Raises ValueError for layouts that differ or an unknown method, OrderError for a file that does not fit the work.
+    Raises ValueError for layouts that differ, an unknown method or one that does not suit the work, OrderError for a
+    file that does not fit the work.
     """
-    problem = make_problem(models, memory_cap=memory_cap, comm=comm)
+    problem = make_problem(models, memory_cap=memory_cap, comm=comm, split=may_split(method))
     return make_program(problem, order_by(problem, method))
 
 
-def make_problem(models: Sequence[Planned], *, memory_cap: float | None = None, comm: float = 0.0) -> Problem:
-    """The work of a pass as a scheduling problem over pipeline columns."""
+def make_problem(
+    models: Sequence[Planned], *, memory_cap: float | None = None, comm: float = 0.0, split: bool = False
+) -> Problem:
+    """The work of a pass as a scheduling problem over pipeline columns. split: orders may split backwards."""
     check_layouts(models)
-    return Problem(ranks=models[0].pp, models=tuple(_model(each) for each in models), comm=comm, memory_cap=memory_cap)
+    parts = tuple(_model(each, split=split) for each in models)
+    return Problem(ranks=models[0].pp, models=parts, comm=comm, memory_cap=memory_cap)
+
+
+def may_split(method: str) -> bool:
+    """Whether the orders of a method may hold W ops."""
+    return method in SPLITTING or method.startswith("file:")
+
+
+def without_training(method: str) -> str:
+    """The method for a pass that runs forwards alone, where a method is made for training."""
+    if method in ("interleaved", "zero_bubble"):
+        return "serial"
+    return method if method in METHODS and method not in SPLITTING else "fused"
 
 
 def check_layouts(models: Sequence[Planned]) -> None:
@@ -74,13 +101,11 @@ def check_layouts(models: Sequence[Planned]) -> None:
 
 def order_by(problem: Problem, method: str) -> Order:
     """The order that a schedule method makes for a problem."""
-    if method == "serial":
-        return serial_1f1b(problem)
-    if method == "fused":
-        return greedy(problem)
+    if method in METHODS:
+        return METHODS[method](problem)
     if method.startswith("file:"):
         return read_order(Path(method.removeprefix("file:")), problem)
-    raise ValueError(f"schedule.method={method}: must be fused, serial or file:PATH")
+    raise ValueError(f"schedule.method={method}: must be {', '.join(METHODS)} or file:PATH")
 
 
 def read_order(path: Path, problem: Problem) -> Order:
@@ -97,7 +122,7 @@ def read_order(path: Path, problem: Problem) -> Order:
     return Order.from_text(text, problem)
 
 
-def _model(planned: Planned) -> Model:
+def _model(planned: Planned, *, split: bool) -> Model:
     def matrix(quantity: str) -> list[list[float]]:
         count = getattr(planned.cost, quantity)
         return [[count(s, rows=rows, length=length) for rows, length in planned.shapes] for s in range(planned.pp)]
@@ -110,5 +135,6 @@ def _model(planned: Planned) -> Model:
         microbatches=len(planned.shapes),
         forward=matrix("forward"),
         backward=matrix("backward") if planned.trains else None,
+        backward_weight=matrix("weight") if planned.trains and split else None,
         activation=matrix("activation"),
     )

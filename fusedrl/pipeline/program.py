@@ -7,8 +7,10 @@ earlier can only free the sender earlier.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from schedules.check import check
+from schedules.graph import split_of
 from schedules.lower import Compute, Instruction, Recv, lower
 from schedules.order import Order
 from schedules.problem import Problem
@@ -24,12 +26,14 @@ class Program:
     planned: Replay
     instructions: tuple[tuple[Instruction, ...], ...]
 
+    @cached_property
+    def split(self) -> frozenset[tuple[str, int, int]]:
+        """(model, stage, micro-batch) of each backward whose weight part is a W of its own."""
+        return frozenset(split_of(self.order))
+
 
 def make_program(problem: Problem, order: Order) -> Program:
     """Raises OrderError where the order is invalid, ValueError where this executor cannot run it."""
-    split = [str(op) for row in order.rows for op in row if op.kind == "W"]
-    if split:
-        raise ValueError(f"schedule: the order splits backwards ({split[0]} ...); this executor runs whole backwards")
     for model in problem.models:
         wide = [stage for stage in range(model.stages) if len(model.ranks_of(stage)) != 1]
         if wide:

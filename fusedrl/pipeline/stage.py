@@ -50,6 +50,9 @@ class PipelineModel:
     columns: for each (dp, tp) coordinate, tp fastest, the world ranks by pipeline column.
     message_shape: shape of the tensor between two stages, the same for every boundary of the model.
     modules: what to switch between train and eval. before_pass: called before the first op of each pass.
+    splits: whether the stages' layers can put their weight gradients off (fusedrl.pipeline.postponed).
+    delayed: by stage, what computes the weight gradients that its layers put off by themselves in every backward, the
+    earliest backward's first.
     """
 
     name: str
@@ -62,6 +65,8 @@ class PipelineModel:
     modules: tuple[torch.nn.Module, ...] = ()
     tp: int = 1
     before_pass: Callable[[], None] | None = None
+    splits: bool = False
+    delayed: Mapping[int, Callable[[], None]] = field(default_factory=dict)
 
     def is_last(self, stage: int) -> bool:
         return stage == len(self.placement) - 1

@@ -17,11 +17,13 @@ from torch import Tensor, nn
 
 from fusedrl.pipeline.executor import Executor, Work
 from fusedrl.pipeline.microbatch import MicroBatch
+from fusedrl.pipeline.postponed import postpone
 from fusedrl.pipeline.program import make_program
 from fusedrl.pipeline.results import agree_shapes, gather_report, spread_outputs
 from fusedrl.pipeline.stage import PipelineModel
 from schedules.builders.greedy import greedy
 from schedules.builders.serial import gpipe, serial_1f1b
+from schedules.builders.zero_bubble import zero_bubble
 from schedules.problem import Model, Problem
 from tests.fusedrl.pipeline.orders import random_order
 
@@ -33,6 +35,30 @@ BUILDERS = {
     "random1": partial(random_order, seed=1),
     "random2": partial(random_order, seed=2),
 }
+SPLITTING = {"split_greedy": greedy, "zero_bubble": zero_bubble, "split_random": partial(random_order, seed=3)}
+
+
+class LateLinear(nn.Linear):
+    """Puts its weight's gradient off in a split backward."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        return _Product.apply(input, self.weight) + self.bias
+
+
+class _Product(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor) -> Tensor:
+        ctx.save_for_backward(x, weight)
+        return x @ weight.t()
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor | None]:  # type: ignore[override]
+        x, weight = ctx.saved_tensors
+
+        def of_weight() -> Tensor:
+            return gradient.flatten(0, 1).t() @ x.flatten(0, 1)
+
+        return gradient @ weight, None if postpone(of_weight, parameter=weight) else of_weight()
 
 
 class ToyStage(nn.Module):
@@ -41,7 +67,7 @@ class ToyStage(nn.Module):
         torch.manual_seed(1000 * len(model) + ord(model[0]) + stage)
         self.first, self.last = stage == 0, stage == stages - 1
         self.embedding = nn.Embedding(VOCAB, HIDDEN, dtype=torch.float64) if self.first else None
-        self.block = nn.Linear(HIDDEN, HIDDEN, dtype=torch.float64)
+        self.block = LateLinear(HIDDEN, HIDDEN, dtype=torch.float64)
         self.head = nn.Linear(HIDDEN, 1, dtype=torch.float64) if self.last else None
 
     def forward(self, microbatch: MicroBatch, received: Tensor | None) -> Tensor:
@@ -72,6 +98,7 @@ def toy_model(
         message_shape=toy_shape,
         dtype=torch.float64,
         modules=tuple(made.values()),
+        splits=True,
     )
 
 
@@ -91,7 +118,11 @@ def toy_loss(total: int) -> Any:
 
 
 def toy_problem(
-    placements: Mapping[str, Sequence[int]], counts: Mapping[str, int], *, forward_only: Sequence[str] = ()
+    placements: Mapping[str, Sequence[int]],
+    counts: Mapping[str, int],
+    *,
+    forward_only: Sequence[str] = (),
+    split: bool = False,
 ) -> Problem:
     models = [
         Model(
@@ -100,6 +131,7 @@ def toy_problem(
             microbatches=counts[name],
             forward=1.0 if name == "actor" else 0.6,
             backward=None if name in forward_only else (2.0 if name == "actor" else 1.3),
+            backward_weight=0.7 if split and name not in forward_only else None,
             activation=1.0,
         )
         for name, placement in placements.items()
@@ -137,7 +169,8 @@ def run_toy(
     executor = Executor(models, timeout=20)
     seen: dict[str, Any] = {}
     for number, counts in enumerate(passes):
-        program = make_program(problem := toy_problem(placements, counts), BUILDERS[builder](problem))
+        problem = toy_problem(placements, counts, split=builder in SPLITTING)
+        program = make_program(problem, (BUILDERS | SPLITTING)[builder](problem))
         work = {}
         for name in placements:
             data = microbatches(counts[name], seed=number)

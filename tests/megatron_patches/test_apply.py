@@ -10,8 +10,10 @@ import pytest
 import torch
 
 import megatron_patches
+from megatron_patches import weight_gradients
 from megatron_patches.retarget import functions_of
 
+ON_DEMAND = (weight_gradients,)  # not a matter of the CPU: whoever wants it connects it
 RETARGETED = [
     pytest.param(patch, place, id=place)
     for patch in megatron_patches.PATCHES
@@ -59,7 +61,7 @@ def test_place_asked_for_cuda_and_no_longer_does(patch: ModuleType, place: str) 
         assert not left, function.__qualname__
 
 
-@pytest.mark.parametrize("patch", megatron_patches.PATCHES, ids=lambda patch: patch.NAME)
+@pytest.mark.parametrize("patch", [*megatron_patches.PATCHES, *ON_DEMAND], ids=lambda patch: patch.NAME)
 def test_patch_says_what_why_for_which_versions_and_how_to_remove(patch: ModuleType) -> None:
     assert patch.__doc__ is not None
     assert all(f"\n{head}:" in patch.__doc__ for head in ("What", "Why", "Versions", "Remove"))
@@ -69,4 +71,4 @@ def test_patch_says_what_why_for_which_versions_and_how_to_remove(patch: ModuleT
 
 def test_no_file_is_left_out() -> None:
     files = {path.stem for path in Path(megatron_patches.__file__).parent.glob("*.py")}
-    assert files == {"__init__", "retarget"} | {patch.NAME for patch in megatron_patches.PATCHES}
+    assert files == {"__init__", "retarget"} | {patch.NAME for patch in (*megatron_patches.PATCHES, *ON_DEMAND)}

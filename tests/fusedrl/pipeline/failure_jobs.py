@@ -17,6 +17,7 @@ from fusedrl.pipeline.program import Program, make_program
 from schedules.builders.greedy import greedy
 from schedules.builders.serial import serial_1f1b
 from schedules.lower import Message, Send
+from schedules.passes import split_backward
 from tests.distributed.pipeline_jobs import (
     microbatches,
     one_column_each,
@@ -117,6 +118,8 @@ def refused_toy() -> dict[str, str]:
     executor = Executor([actor])
     problem = toy_problem({"actor": [0]}, {"actor": 2})
     program = make_program(problem, serial_1f1b(problem))
+    parted = toy_problem({"actor": [0]}, {"actor": 2}, split=True)
+    split = make_program(parted, split_backward(parted, serial_1f1b(parted)))
     two, loss = microbatches(2, seed=0), toy_loss(1)
     shared = Configured(object())
     replaced = {s: lambda m, r, whole=stage: whole(m, r)[..., :1] for s, stage in actor.stages.items()}
@@ -131,6 +134,7 @@ def refused_toy() -> dict[str, str]:
         "twice": lambda: Executor([actor, actor]),
         "stages": lambda: Executor([replace(actor, stages={})]),
         "config": lambda: Executor([replace(actor, name=name, modules=(shared,)) for name in ("actor", "critic")]),
+        "whole": lambda: Executor([replace(actor, splits=False)]).run(split, {"actor": Work(two, loss=loss)}),
         "placement": lambda: Executor([long]).run(program, {"actor": Work(two, loss=loss)}),
         "loss": lambda: Executor([replace(actor, stages=replaced)]).run(
             program, {"actor": Work(two, loss=lambda output, microbatch: (output, {}))}

@@ -26,7 +26,7 @@ from fusedrl.parallel.layout import Layout
 from fusedrl.pipeline.executor import Executor, Work
 from fusedrl.pipeline.megatron_stage import megatron_model
 from fusedrl.pipeline.microbatch import MicroBatch, shapes_of
-from fusedrl.pipeline.plan import Planned, make_problem, order_by, plan_pass
+from fusedrl.pipeline.plan import Planned, make_problem, may_split, order_by, plan_pass
 from fusedrl.pipeline.program import Program, make_program
 from fusedrl.pipeline.results import agree_shapes, gather_report, spread_outputs
 from fusedrl.pipeline.training import train_pass
@@ -66,10 +66,11 @@ class Job:
     def program(self, batches: Mapping[str, Sequence[MicroBatch]], *, method: str) -> Program:
         shapes = agree_shapes({name: shapes_of(each) for name, each in batches.items()})
         sizes = {"pp": self.layout.pp, "tp": self.layout.tp, "dp": self.layout.dp}
-        problem = make_problem([Planned(n, shapes[n], **sizes, reverse=n == "critic") for n in NAMES])
-        if method.startswith("random"):
-            return make_program(problem, random_order(problem, seed=int(method.removeprefix("random"))))
-        return make_program(problem, order_by(problem, method))
+        drawn = method.startswith(("random", "split"))
+        planned = [Planned(n, shapes[n], **sizes, reverse=n == "critic") for n in NAMES]
+        problem = make_problem(planned, split=method.startswith("split") if drawn else may_split(method))
+        order = random_order(problem, seed=int(method[-1])) if drawn else order_by(problem, method)
+        return make_program(problem, order)
 
 
 def _trainable(name: str, layout: Layout, *, distributed_optimizer: bool, tied: bool) -> TrainableModel:

@@ -31,10 +31,12 @@ def random_order(problem: Problem, *, seed: int) -> Order:
 
 
 def kinds(model: Model) -> str:
-    return "FB" if model.trains else "F"
+    return "F" if not model.trains else "FB" if model.backward_weight is None else "FBW"
 
 
 def needs(model: Model, op: Op) -> list[Op]:
+    if op.kind == "W":
+        return [Op(op.model, "B", op.microbatch, op.stage)]
     if op.kind == "F":
         return [Op(op.model, "F", op.microbatch, op.stage - 1)] if op.stage else []
     later = [Op(op.model, "B", op.microbatch, op.stage + 1)] if op.stage + 1 < model.stages else []

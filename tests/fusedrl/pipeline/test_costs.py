@@ -65,3 +65,13 @@ def test_backward_costs_twice_the_forward() -> None:
 def test_constants_ignore_shapes() -> None:
     cost = ConstantCost(forward_time=3.0, backward_time=4.0, memory=5.0)
     assert [f(9, rows=1, length=1) for f in (cost.forward, cost.backward, cost.activation)] == [3.0, 4.0, 5.0]
+
+
+def test_weight_part_is_the_products_with_weights_and_the_head() -> None:
+    cost, value = CountedCost(Sizes(), layers=[2, 2]), CountedCost(Sizes(), layers=[2, 2], head="value")
+    attention = 2 * 4 * 10 * 5 * 4 * 8 / 1e9  # the one product of a layer without weights: scores and their sum
+    assert cost.weight(0, rows=2, length=5) == pytest.approx(cost.forward(0, rows=2, length=5) - attention)
+    assert cost.weight(1, rows=2, length=5) == pytest.approx(cost.forward(1, rows=2, length=5) - attention)
+    assert value.weight(1, rows=2, length=5) == pytest.approx(cost.weight(0, rows=2, length=5))
+    assert ConstantCost(1.0, 3.0).weight(0, rows=1, length=1) == 1.5
+    assert ConstantCost(1.0, 3.0, weight_time=1.0).weight(0, rows=1, length=1) == 1.0

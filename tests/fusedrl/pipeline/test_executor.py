@@ -33,6 +33,16 @@ def test_any_order_equals_serial_bit_for_bit(ranks: RankPool, world: int, kind: 
         assert_same(serial, other)
 
 
+@pytest.mark.parametrize(("world", "kind"), [(2, "opposed"), (4, "opposed"), (2, "interleaved"), (2, "v")])
+def test_split_backwards_equal_serial_bit_for_bit(ranks: RankPool, world: int, kind: str) -> None:
+    serial, *others = (
+        ranks.run(f"{JOBS}:run_toy", world=world, kind=kind, builder=builder, passes=UNEQUAL)
+        for builder in ("serial", "split_greedy", "zero_bubble", "split_random")
+    )
+    for other in others:
+        assert_same(serial, other)
+
+
 @pytest.mark.parametrize(("world", "kind"), [(2, "opposed"), (4, "opposed"), (2, "v"), (4, "interleaved")])
 def test_pipeline_equals_one_rank_bit_for_bit(ranks: RankPool, world: int, kind: str) -> None:
     split = ranks.run(f"{JOBS}:run_toy", world=world, kind=kind, builder="greedy", passes=UNEQUAL)
@@ -103,6 +113,7 @@ def test_missing_message_times_out_naming_message_and_op(ranks: RankPool) -> Non
         ("twice", "a name is used twice"),
         ("stages", "stages of rank 0: holds [], its placement says [0]"),
         ("config", "models actor and critic share a config object"),
+        ("whole", "actor: the order splits its backwards, its layers compute both gradients at once"),
         ("placement", "placement (0,) in the program, (0, 0) in the model"),
         ("loss", "a loss must be a scalar"),
         ("shape", "actor:F0@0 made [1, 2, 1] torch.float64, the next stage waits for [1, 2, 6] torch.float64"),

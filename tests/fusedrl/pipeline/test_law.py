@@ -63,7 +63,7 @@ def test_any_order_equals_serial_bit_for_bit(
             replicas=layout[2],
             distributed_optimizer=distributed_optimizer,
         )
-        for method in ("serial", "fused", *([] if distributed_optimizer else ["random7"]))
+        for method in ("serial", "fused_split", *([] if distributed_optimizer else ["fused", "random7", "split7"]))
     )
     check_moved(serial)
     for other in others:

@@ -1,5 +1,6 @@
 """What can be told without running Megatron-Core; test_law.py runs it."""
 
+from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -7,19 +8,21 @@ import pytest
 import torch
 
 from fusedrl.parallel.layout import Layout
-from fusedrl.pipeline.megatron_stage import causal_mask, columns_of, megatron_model
+from fusedrl.pipeline.megatron_stage import TE_MODULE, causal_mask, columns_of, megatron_model
 from fusedrl.pipeline.microbatch import MicroBatch
 
 
-def fake_module(*, first: bool, last: bool, **config: Any) -> Any:
+def fake_module(*, first: bool, last: bool, layers: Sequence[Any] = (), **config: Any) -> Any:
     """Stands for a GPTModel: what the adapter reads of it."""
     sizes = {"hidden_size": 8, "sequence_parallel": False, "pipeline_dtype": None, "params_dtype": torch.float64}
+    sizes["delay_wgrad_compute"] = False
     return SimpleNamespace(
         pre_process=first,
         post_process=last,
         config=SimpleNamespace(**(sizes | config)),
         parameters=lambda: iter([torch.zeros(1)]),
         set_is_first_microbatch=lambda: None,
+        modules=lambda: iter(layers),
     )
 
 
@@ -61,3 +64,27 @@ def test_mask_hides_the_future_only() -> None:
     mask = causal_mask(3, torch.device("cpu"))
     assert mask is not None
     assert mask[0, 0].tolist() == [[False, True, True], [False, False, True], [False, False, False]]
+
+
+def te_layer(name: str, *, seen: list[str]) -> Any:
+    """Stands for a layer of Transformer Engine."""
+    layer = type("TELinear", (), {"__module__": TE_MODULE, "backward_dw": lambda self: seen.append(name)})
+    return layer()
+
+
+@pytest.mark.parametrize("delay", [False, True])
+def test_transformer_engines_layers_split_only_where_they_were_built_to_delay(delay: bool) -> None:
+    seen: list[str] = []
+    layers = [te_layer("qkv", seen=seen), torch.nn.Linear(1, 1), te_layer("proj", seen=seen)]
+    module = fake_module(first=True, last=True, layers=layers, delay_wgrad_compute=delay)
+    model = megatron_model("actor", module, layout=Layout(), rank=0)
+    assert model.splits == delay
+    for compute in model.delayed.values():
+        compute()
+    assert seen == (["proj", "qkv"] if delay else [])
+
+
+def test_megatrons_own_layers_split() -> None:
+    model = megatron_model("actor", fake_module(first=True, last=True), layout=Layout(), rank=0)
+    assert model.splits
+    assert not model.delayed

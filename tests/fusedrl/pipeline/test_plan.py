@@ -4,8 +4,8 @@ from pathlib import Path
 import pytest
 
 from fusedrl.pipeline.costs import ConstantCost, CountedCost
-from fusedrl.pipeline.plan import LAYOUT_KEYS, Planned, make_problem, plan_pass
-from schedules.order import OrderError
+from fusedrl.pipeline.plan import LAYOUT_KEYS, METHODS, SPLITTING, Planned, make_problem, plan_pass, without_training
+from schedules.order import Order, OrderError
 from schedules.order_file import to_csv
 from tests.fusedrl.pipeline.test_costs import Sizes
 
@@ -47,6 +47,30 @@ def test_serial_finishes_the_actor_first_on_each_column() -> None:
     for row in plan_pass([ACTOR, CRITIC], method="serial").order.rows:
         models = [op.model for op in row]
         assert models == sorted(models)
+
+
+def kinds(order: Order) -> set[str]:
+    return {op.kind for row in order.rows for op in row}
+
+
+def test_methods_that_split_put_weight_gradients_off_and_no_other() -> None:
+    orders = {method: plan_pass([ACTOR, CRITIC], method=method) for method in METHODS if method != "interleaved"}
+    assert {method for method, program in orders.items() if "W" in kinds(program.order)} == set(SPLITTING)
+    assert orders["fused_split"].planned.makespan <= orders["fused"].planned.makespan
+
+
+def test_zero_bubble_beats_serial_within_its_memory() -> None:
+    many = replace(ACTOR, shapes=((2, 8),) * 8, pp=4)
+    serial, split = (plan_pass([many], method=method).planned for method in ("serial", "zero_bubble"))
+    assert split.makespan < serial.makespan
+    assert split.max_peak_memory <= serial.max_peak_memory
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_passes_without_training_have_a_method_that_suits_them(method: str) -> None:
+    models = [replace(model, trains=False, shapes=model.shapes[:1]) for model in (ACTOR, CRITIC)]
+    assert kinds(plan_pass(models, method=without_training(method)).order) == {"F"}
+    assert without_training("file:PATH") == "fused"
 
 
 @pytest.mark.parametrize("size", ["pp", "tp", "dp"])

@@ -1,7 +1,10 @@
+from dataclasses import replace
+
 import pytest
 
 from fusedrl.pipeline.program import make_program, receives_early
 from schedules.builders.greedy import greedy
+from schedules.builders.serial import serial_1f1b
 from schedules.check import check
 from schedules.lower import Compute, Recv, Send, lower
 from schedules.order import Op, Order, OrderError
@@ -44,12 +47,14 @@ def test_program_refuses_an_invalid_order() -> None:
         make_program(work, Order((order.rows[0][:-1], *order.rows[1:])))
 
 
-def test_program_refuses_split_backwards() -> None:
-    work = problem(ranks=1, backward_weight=1.0)
-    rows = random_order(work, seed=0).rows[0]
-    row = [part for op in rows for part in ([op, Op(op.model, "W", op.microbatch, 0)] if op.kind == "B" else [op])]
-    with pytest.raises(ValueError, match="splits backwards"):
-        make_program(work, Order((tuple(row),)))
+def test_program_knows_which_backwards_are_split() -> None:
+    work = problem(backward_weight=1.0)
+    whole = serial_1f1b(work)
+    assert make_program(work, whole).split == frozenset()
+    row = [part for op in whole.rows[1] for part in ([op, replace(op, kind="W")] if op.kind == "B" else [op])]
+    parted = [each for each in row if each.kind != "W" or (each.model, each.microbatch) in [("actor", 0), ("actor", 1)]]
+    program = make_program(work, Order((whole.rows[0], tuple(parted), whole.rows[2])))
+    assert program.split == {("actor", 1, 0), ("actor", 1, 1)}
 
 
 def test_program_refuses_a_stage_on_several_columns() -> None:
