@@ -7,6 +7,7 @@ What goes wrong while a run is set up is the user's to mend: it ends as a bad co
 """
 
 import os
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import TypeVar
@@ -14,6 +15,7 @@ from typing import TypeVar
 from fusedrl.config.cli import stop
 from fusedrl.config.errors import ConfigError
 
+FAILED = 1  # exit code
 Run = TypeVar("Run")
 
 
@@ -34,7 +36,11 @@ def set_up(run: AbstractContextManager[Run]) -> Iterator[Run]:
 
 
 def in_world(command: str, run: Callable[[], None], *, timeout_s: float) -> None:
-    """Call `run` on the joined ranks. Ends this rank with code 2 and one line where it cannot be set up."""
+    """Call `run` on the joined ranks. Ends this rank with code 2 and one line where it cannot be set up.
+
+    A pass that failed has told why, on the rank where it failed first: the ranks end with code 1 and no more words.
+    """
+    from fusedrl.pipeline.failure import PipelineError
     from fusedrl.trainers.world import joined
 
     try:
@@ -42,3 +48,5 @@ def in_world(command: str, run: Callable[[], None], *, timeout_s: float) -> None
             run()
     except ConfigError as error:
         stop(command, error.problems)
+    except PipelineError:
+        sys.exit(FAILED)
