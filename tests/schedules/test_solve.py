@@ -66,8 +66,9 @@ def test_search_without_steps_ends_with_the_order_it_starts_from(method):
     assert started.order == serial_1f1b(problem) != solve(problem, method=method, limits=nothing).order
 
 
-def test_start_is_checked_and_refused_by_methods_that_start_from_nothing():
+def test_start_is_checked_before_the_search_and_refused_by_methods_that_start_from_nothing(monkeypatch):
     problem = published(5)
+    monkeypatch.setattr("schedules.search.anneal.anneal", lambda *_, **__: pytest.fail("searched"))
     with pytest.raises(OrderError, match=r"peak memory 15\.6 is above memory_cap 8"):
         solve(problem.with_cap(8), method="anneal", start=serial_1f1b(problem))
     with pytest.raises(ProblemError, match="start: method greedy starts from no order; those that do are anneal"):

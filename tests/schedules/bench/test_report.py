@@ -14,7 +14,12 @@ def add(path, row, makespan, seed):
 
 def test_last_run_of_a_row_counts_in_the_tables_sequence(tmp_path):
     path = tmp_path / "a.jsonl"
-    for row, makespan, seed in (("exp10 cap 1.00", 330, 0), ("exp9 cap 1.00", 620, 0), ("exp10 cap 1.00", 320, 7)):
+    for row, makespan, seed in (
+        ("exp10 cap 1.00", 330, 0),
+        ("exp9 cap 1.00", 620, 0),
+        ("exp8 cap 1.00", 190, 0),
+        ("exp10 cap 1.00", 320, 7),
+    ):
         add(path, row, makespan, seed)
     text = report([path])
     assert text.index("exp9") < text.index("exp10")
