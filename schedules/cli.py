@@ -6,8 +6,9 @@
                                         [--keep NAME] [--json]
     python -m schedules replay  PROBLEM ORDER [--json]
     python -m schedules bounds  PROBLEM [--json]
-    python -m schedules draw    PROBLEM ORDER [--out FILE.{svg,png,json}]
-    python -m schedules sweep   --out FOLDER [--depths P ...] [--microbatches M ...] [--methods METHOD ...] [--cap X]
+    python -m schedules draw    PROBLEM ORDER [--out FILE.{svg,png,json}] [--memory-cap X]
+    python -m schedules sweep   --out FOLDER | --html FILE.html [--depths P ...] [--microbatches M ...]
+                                        [--methods METHOD ...] [--cap X]
     python -m schedules problem --actor SHAPE --critic SHAPE --ranks N --microbatches M --out FILE.yaml [...]
 
 Exit codes: 0 done; 1 the order is invalid; 2 the problem or the command is. Errors are one line on stderr.
@@ -15,58 +16,41 @@ Exit codes: 0 done; 1 the order is invalid; 2 the problem or the command is. Err
 
 import argparse
 import json
-import os
 import sys
 import time
 from pathlib import Path
 
-from schedules.arguments import Parser, above_zero, whole
+from schedules.arguments import Parser, above_zero, add_limits, new_file
 from schedules.bounds import lower_bound
 from schedules.check import check
 from schedules.draw.gantt import save_gantt
-from schedules.draw.text import text_grid
+from schedules.draw.text import room_of, takes_color, text_grid
 from schedules.draw.trace import save_trace
-from schedules.forms import LARGEST
+from schedules.ending import ending
 from schedules.found.commands import add_commands, keep_solution
 from schedules.found.room import ROOM
 from schedules.order import Order, OrderError
 from schedules.order_file import load_order, save_order
 from schedules.placement import SHAPES, place
-from schedules.problem import MOST_OPS, MOST_RANKS, Problem, ProblemError
+from schedules.problem import Problem, ProblemError
 from schedules.problem_file import save_problem
 from schedules.replay import Replay
 from schedules.search.limits import Limits
-from schedules.solve import GENERAL, METHODS, meets, solve, solve_placements, solve_robust
-from schedules.sweep import Grid, sweep, write
+from schedules.solve import METHODS, meets, solve, solve_placements, solve_robust
+from schedules.sweep_command import add_sweep
 from schedules.transformer import command as problem_command
 
-_LARGEST_SEED = 10**9  # CP-SAT takes 31 bits; --jitter counts on from it
-_LONGEST = 1e9  # seconds
-_MOST_STEPS = 10**15
-_MOST_WORKERS = 1024
 _DRAWERS = {".svg": save_gantt, ".png": save_gantt, ".json": save_trace}
 
 
 def main(argv: list[str] | None = None) -> int:
     """Run one command; give the exit code."""
+    return ending(lambda: _run(argv))
+
+
+def _run(argv: list[str] | None) -> int:
     args = _parser().parse_args(argv)
-    try:
-        code = int(args.run(args))
-        sys.stdout.flush()
-        return code
-    except BrokenPipeError:  # the reader, as `head`, has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
-    except OrderError as error:
-        return _fail(error, code=1)
-    except (ProblemError, OSError) as error:
-        return _fail(error, code=2)
-
-
-def _fail(error: Exception, *, code: int) -> int:
-    text = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) else str(error)
-    print(f"error: {text}", file=sys.stderr)
-    return code
+    return int(args.run(args))
 
 
 def _solve(args: argparse.Namespace) -> int:
@@ -92,14 +76,14 @@ def _solve(args: argparse.Namespace) -> int:
         print(keep_solution(solution, name=args.keep, seed=args.seed, room=ROOM), file=sys.stderr)
     _print(args, facts(solution.replay, solution.lower_bound, method=solution.method, seconds=solution.seconds))
     if not args.json:
-        print(text_grid(solution.problem, solution.order), end="")
+        _print_grid(solution.problem, solution.order, most_folds=1)
     return 0
 
 
 def _replay(args: argparse.Namespace) -> int:
     began = time.perf_counter()
     problem, order = _problem_and_order(args)
-    result = check(problem, order)
+    result = _checked(args, problem, order)
     _print(args, facts(result, lower_bound(problem), method="replay", seconds=time.perf_counter() - began))
     return 0
 
@@ -113,24 +97,18 @@ def _bounds(args: argparse.Namespace) -> int:
 
 def _draw(args: argparse.Namespace) -> int:
     problem, order = _problem_and_order(args)
-    check(problem, order)
+    _checked(args, problem, order)
     if args.out is None:
-        print(text_grid(problem, order), end="")
+        _print_grid(problem, order, most_folds=None)
     else:
-        _DRAWERS[args.out.suffix](args.out, problem=problem, order=order)
+        _DRAWERS[args.out.suffix.lower()](args.out, problem=problem, order=order)
     return 0
 
 
-def _sweep(args: argparse.Namespace) -> int:
-    grid = Grid(args.depths, args.microbatches, args.methods, args.actor, args.critic, args.comm, args.cap)
-    points = []
-    for point in sweep(grid, limits=Limits(args.time_limit, args.steps, args.workers, args.seed)):
-        points.append(point)
-        print(
-            f"{point.depth:>3} ranks {point.microbatches:>4} micro-batches {point.method:<8} {point.bubble_ratio:.2%}"
-        )
-    write(points, args.out, grid=grid)
-    return 0
+def _print_grid(problem: Problem, order: Order, *, most_folds: int | None) -> None:
+    if sys.stdout is not None:  # closed by the shell's >&-
+        room, color = room_of(sys.stdout), takes_color(sys.stdout)
+        print(text_grid(problem, order, width=room, most_folds=most_folds, color=color), end="")
 
 
 def facts(result: Replay | None, bound: float, *, method: str, seconds: float) -> dict[str, object]:
@@ -167,19 +145,26 @@ def _problem_and_order(args: argparse.Namespace) -> tuple[Problem, Order]:
     return problem, load_order(args.order, problem=problem)
 
 
+def _checked(args: argparse.Namespace, problem: Problem, order: Order) -> Replay:
+    try:
+        return check(problem, order)
+    except OrderError as error:
+        raise OrderError(f"{args.order}: {error}") from None
+
+
 def _parser() -> Parser:
     parser = Parser(prog="python -m schedules", description="Orders of fused pipeline work.")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     solving = _command(commands, "solve", _solve, "find an order")
     solving.add_argument("--method", choices=METHODS, default="auto")
-    _add_limits(solving)
+    add_limits(solving)
     solving.add_argument("--memory-cap", type=float, metavar="X", help="in place of the problem's own")
     solving.add_argument("--placement", choices=(*SHAPES, "auto"), default="line", help="other than the problem's own")
     solving.add_argument(
         "--jitter", type=above_zero(1.0), metavar="J", help="choose for durations that vary by J, as 0.1"
     )
-    solving.add_argument("--out", type=Path, metavar="ORDER.csv")
-    solving.add_argument("--out-problem", type=Path, metavar="FILE.yaml", help="the problem as placed, for replay")
+    solving.add_argument("--out", type=new_file, metavar="ORDER.csv")
+    solving.add_argument("--out-problem", type=new_file, metavar="FILE.yaml", help="the problem as placed, for replay")
     solving.add_argument("--start", metavar="ORDER", help="an order to start anneal or exact from, in greedy's place")
     solving.add_argument("--keep", metavar="NAME", help="keep the order in found/ where it is the best so far")
     replaying = _command(commands, "replay", _replay, "check an order and say what it amounts to")
@@ -188,12 +173,13 @@ def _parser() -> Parser:
     for command in (solving, replaying, bounding):
         command.add_argument("--json", action="store_true", help="print one JSON object")
     drawing = _command(commands, "draw", _draw, "draw an order; as a text grid without --out")
-    _add_sweep(commands)
+    add_sweep(commands)
     purpose = problem_command.PURPOSE
     problem_command.add_arguments(commands.add_parser("problem", help=purpose, description=purpose))
     add_commands(commands)
     drawing.add_argument("order", metavar="ORDER")
     drawing.add_argument("--out", type=_drawing, metavar="FILE.{svg,png,json}")
+    drawing.add_argument("--memory-cap", type=float, metavar="X", help="in place of the problem's own")
     return parser
 
 
@@ -204,38 +190,7 @@ def _command(commands: "argparse._SubParsersAction[Parser]", name: str, run: obj
     return command
 
 
-def _add_sweep(commands: "argparse._SubParsersAction[Parser]") -> None:
-    purpose = "bubble ratios over depths, micro-batches and methods: CSV, charts and a page"
-    command = commands.add_parser("sweep", help=purpose, description=purpose)
-    command.set_defaults(run=_sweep)
-    command.add_argument("--depths", type=whole(1, MOST_RANKS), nargs="+", default=[4, 8], metavar="P")
-    command.add_argument("--microbatches", type=whole(1, MOST_OPS), nargs="+", default=[4, 8, 16], metavar="M")
-    command.add_argument("--methods", choices=GENERAL, nargs="+", default=["serial", "overlay", "greedy"])
-    command.add_argument(
-        "--actor", type=above_zero(LARGEST), default=5.0, metavar="F", help="forward time of an actor stage (5)"
-    )
-    command.add_argument("--critic", type=above_zero(LARGEST), default=2.0, metavar="F", help="of a critic stage (2)")
-    command.add_argument("--comm", type=float, default=0.0, metavar="T", help="time of a message (0)")
-    command.add_argument(
-        "--cap", type=above_zero(LARGEST), metavar="X", help="memory cap in multiples of serial 1F1B's peak"
-    )
-    command.add_argument("--out", type=Path, required=True, metavar="FOLDER")
-    _add_limits(command)
-
-
-def _add_limits(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--time-limit", type=above_zero(_LONGEST), default=60.0, metavar="S", help="seconds (60)")
-    command.add_argument(
-        "--steps", type=whole(0, _MOST_STEPS), metavar="N", help="search steps: with --workers 1 reproducible"
-    )
-    command.add_argument(
-        "--workers", type=whole(1, _MOST_WORKERS), default=1, metavar="N", help="threads of CP-SAT (1)"
-    )
-    command.add_argument("--seed", type=whole(0, _LARGEST_SEED), default=0, metavar="N")
-
-
 def _drawing(text: str) -> Path:
-    path = Path(text)
-    if path.suffix not in _DRAWERS:
+    if Path(text).suffix.lower() not in _DRAWERS:
         raise argparse.ArgumentTypeError(f"{text}: expected a name that ends in .svg, .png or .json")
-    return path
+    return new_file(text)

@@ -12,9 +12,10 @@ An op of a stage that occupies several ranks stands in each of their rows.
 import re
 from dataclasses import dataclass
 
+from schedules.forms import shown
 from schedules.problem import Kind, Problem
 
-_TOKEN = re.compile(r"(?P<model>[^:@\s]+):(?P<kind>[FBW])(?P<microbatch>\d+)(?:@(?P<stage>\d+))?")
+_TOKEN = re.compile(r"(?P<model>[^:@\s]+):(?P<kind>[FBW])(?P<microbatch>\d{1,9})(?:@(?P<stage>\d{1,9}))?")
 
 
 class OrderError(ValueError):
@@ -74,14 +75,14 @@ def order_of(problem: Problem, rows: list[list[str]]) -> Order:
 
 
 def _parse(token: str, stages: dict[tuple[str, int], tuple[int, ...]], *, rank: int, position: int) -> Op:
-    place = f"rank {rank}, position {position}, {token!r}"
+    place = f"rank {rank}, position {position}, {shown(token)}"
     match = _TOKEN.fullmatch(token)
     if match is None:
         raise OrderError(f"{place}: not an op; expected MODEL:KIND then the micro-batch, as actor:F0 or actor:F0@7")
     model = match["model"]
     held = stages.get((model, rank))
     if held is None:
-        raise OrderError(f"{place}: the problem has no model {model!r}")
+        raise OrderError(f"{place}: the problem has no model {shown(model)}")
     if not held:
         raise OrderError(f"{place}: {model} has no stage on rank {rank}")
     if match["stage"] is None and len(held) > 1:

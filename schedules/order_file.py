@@ -13,12 +13,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
+from schedules.forms import shown
 from schedules.order import Order, OrderError, order_of, tokens_of
 from schedules.problem import Problem
 from schedules.record import Record, from_line, to_line
 
 T = TypeVar("T")
-_HEADER = re.compile(r"# fusedrl order, problem (?P<digest>[0-9a-f]+), (?P<ranks>\d+) ranks, (?P<ops>\d+) ops")
+_HEADER = re.compile(
+    r"# fusedrl order, problem (?P<digest>[0-9a-f]{1,64}), (?P<ranks>\d{1,9}) ranks, (?P<ops>\d{1,12}) ops"
+)
 
 
 def to_csv(problem: Problem, order: Order, *, record: Record | None = None) -> str:
@@ -71,11 +74,11 @@ def load_record(path: str | Path) -> Record | None:
 
 def _reading(path: str | Path, read: Callable[[str], T]) -> T:
     try:
-        return read(Path(path).read_text(encoding="utf-8"))
+        return read(Path(path).read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise OrderError(f"{path}: {error.strerror or error}") from None
     except UnicodeDecodeError:
-        raise OrderError(f"{path}: not a text file") from None
+        raise OrderError(f"{path}: not a text file in UTF-8") from None
     except OrderError as error:
         raise OrderError(f"{path}: {error}") from None
 
@@ -83,5 +86,5 @@ def _reading(path: str | Path, read: Callable[[str], T]) -> T:
 def _row(line: str, *, rank: int, number: int) -> list[str]:
     first, *tokens = line.split(",")
     if first.strip() != str(rank):
-        raise OrderError(f"line {number}: expected the row of rank {rank}, it begins with {first!r}")
+        raise OrderError(f"line {number}: expected the row of rank {rank}, it begins with {shown(first)}")
     return [token.strip() for token in tokens]

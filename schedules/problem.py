@@ -22,7 +22,7 @@ from schedules.forms import Form, compact, entry, number, plain, shown
 Kind = Literal["F", "B", "W"]
 Placement = Sequence[int | Sequence[int]]
 
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")
 MOST_RANKS = 4096
 MOST_OPS = 5_000_000  # counted on every rank; beyond that builders would take minutes and memory without end
 _CAP_SLACK = 1e-9  # relative: eight activations of 1.95 must fit a cap of 15.6 in floating point
@@ -51,7 +51,8 @@ class Model:
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not _NAME.fullmatch(self.name):
-            raise ProblemError(f"models: name {self.name!r} must be letters, digits, '_', '.' or '-', a letter first")
+            name = shown(self.name)
+            raise ProblemError(f"models: name {name} must be up to 64 letters, digits, '_', '.', '-', a letter first")
         _count(self.microbatches, place=f"{self.name}.microbatches")
         object.__setattr__(self, "placement", _placement(self.placement, place=f"{self.name}.placement"))
         _check_size(self.ops, place=self.name)
@@ -216,7 +217,9 @@ class Problem:
             for s in range(model.stages):
                 for rank in model.ranks_of(s):
                     if not 0 <= rank < self.ranks:
-                        raise ProblemError(f"{model.name}.placement[{s}]: rank {rank} is outside 0..{self.ranks - 1}")
+                        raise ProblemError(
+                            f"{model.name}.placement[{s}]: rank {shown(rank)} is outside 0..{self.ranks - 1}"
+                        )
         for rank in range(self.ranks):
             if not self.fits(self.least_memory(rank)):
                 raise ProblemError(
@@ -262,7 +265,7 @@ def _stage_ranks(item: object, *, place: str) -> int | tuple[int, ...]:
     if not ranks:
         raise ProblemError(f"{place}: the stage has no rank")
     if len(set(ranks)) != len(ranks):
-        raise ProblemError(f"{place}: a rank is named twice in {ranks}")
+        raise ProblemError(f"{place}: a rank is named twice in {shown(ranks)}")
     return ranks[0] if len(ranks) == 1 else tuple(ranks)
 
 

@@ -57,6 +57,8 @@ def load_problem(path: str | Path) -> Problem:
         raise ProblemError(f"{path}: not a problem: lists or mappings are nested too deeply") from None
     except _BROKEN as error:
         raise ProblemError(f"{path}: not YAML: {_first_line(error)}") from None
+    if data is None:
+        raise ProblemError(f"{path}: the file is empty; it should hold the keys {', '.join(_PROBLEM_KEYS)}")
     try:
         return problem_from_dict(data)
     except ProblemError as error:

@@ -1,22 +1,21 @@
-"""Sweep: bubble ratios over depths, micro-batches and methods, as a CSV, a chart per depth and one HTML page.
+"""Sweep: bubble ratios over depths, micro-batches and methods; sweep_page.py writes them down.
 
 The problems are an actor and a critic in opposite directions on the same ranks, backward twice forward:
 
     actor  forward f_a, activation 1;  critic  forward f_c, activation f_c / f_a
 """
 
-import base64
-import csv
-import html
+import shlex
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, fields
-from pathlib import Path
+from dataclasses import dataclass
 
 from schedules.builders import serial_1f1b
-from schedules.problem import Model, Problem
+from schedules.problem import Model, Problem, ProblemError
 from schedules.replay import replay
 from schedules.search.limits import Limits
 from schedules.solve import solve
+
+CAPLESS = ("serial", "gpipe", "overlay")  # methods that look at no cap
 
 
 @dataclass(frozen=True)
@@ -45,6 +44,11 @@ class Point:
     peak_memory: float
     seconds: float
 
+    @property
+    def least_bubble_ratio(self) -> float:
+        """What a makespan that meets the lower bound would have."""
+        return max(0.0, 1 - (1 - self.bubble_ratio) * self.makespan / self.lower_bound) if self.lower_bound else 0.0
+
 
 def problem_of(grid: Grid, *, depth: int, microbatches: int) -> Problem:
     """Actor and critic in opposite directions on `depth` ranks."""
@@ -58,71 +62,40 @@ def problem_of(grid: Grid, *, depth: int, microbatches: int) -> Problem:
 
 
 def sweep(grid: Grid, *, limits: Limits) -> Iterator[Point]:
-    """Solve every point; the limits are for each. Methods that look at no cap run without one (the peak is told)."""
-    for depth in grid.depths:
-        for microbatches in grid.microbatches:
-            free = problem_of(grid, depth=depth, microbatches=microbatches)
-            serial = replay(free, serial_1f1b(free)).max_peak_memory
-            for method in grid.methods:
-                looks_at_cap = method not in ("serial", "gpipe", "overlay")
-                problem = free.with_cap(serial * grid.cap) if grid.cap and looks_at_cap else free
-                solved = solve(problem, method=method, limits=limits)
-                result, bound = solved.replay, solved.lower_bound
-                peak = round(result.max_peak_memory / serial, 4)
-                numbers = (result.makespan, bound, round(result.bubble_ratio, 6), peak, round(solved.seconds, 3))
-                yield Point(depth, microbatches, method, *numbers)
+    """Solve every point; the limits are for each. Methods that look at no cap run without one (the peak is told).
+
+    Raises ProblemError before the first point where one of the problems cannot be posed.
+    """
+    sizes = [(depth, m) for depth in dict.fromkeys(grid.depths) for m in dict.fromkeys(grid.microbatches)]
+    for depth, m in sizes:
+        _posed(grid, depth, m)
+    for depth, m in sizes:
+        free, capped, serial_peak = _posed(grid, depth, m)
+        for method in dict.fromkeys(grid.methods):
+            solved = solve(free if method in CAPLESS else capped, method=method, limits=limits)
+            result, bound = solved.replay, solved.lower_bound
+            peak = round(result.max_peak_memory / serial_peak, 4)
+            numbers = (result.makespan, bound, round(result.bubble_ratio, 6), peak, round(solved.seconds, 3))
+            yield Point(depth, m, method, *numbers)
 
 
-def write(points: Sequence[Point], folder: Path, *, grid: Grid) -> None:
-    """sweep.csv, one PNG per depth, and index.html, which holds all of it and opens without a network."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / "sweep.csv").open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, [field.name for field in fields(Point)])
-        writer.writeheader()
-        writer.writerows(asdict(point) for point in points)
-    charts = {depth: folder / f"depth{depth}.png" for depth in grid.depths}
-    for depth, path in charts.items():
-        _draw([point for point in points if point.depth == depth], path, title=f"{depth} ranks; {_costs(grid)}")
-    (folder / "index.html").write_text(_page(points, charts, grid), encoding="utf-8")
+def command_of(grid: Grid, *, limits: Limits) -> str:
+    """The command line that makes the sweep again, but for where it writes."""
+    words: list[object] = ["python", "-m", "schedules", "sweep"]
+    words += ["--depths", *grid.depths, "--microbatches", *grid.microbatches, "--methods", *grid.methods]
+    words += ["--actor", grid.actor_forward, "--critic", grid.critic_forward, "--comm", grid.comm]
+    words += [] if grid.cap is None else ["--cap", grid.cap]
+    words += ["--time-limit", limits.seconds, *([] if limits.steps is None else ["--steps", limits.steps])]
+    words += ["--workers", limits.workers, "--seed", limits.seed]
+    return shlex.join(repr(word).removesuffix(".0") if isinstance(word, float) else str(word) for word in words)
 
 
-def _draw(points: Sequence[Point], path: Path, *, title: str) -> None:
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    figure, axes = plt.subplots(figsize=(7, 4), layout="constrained")
-    for method in dict.fromkeys(point.method for point in points):
-        line = [(p.microbatches, p.bubble_ratio) for p in points if p.method == method]
-        axes.plot(*zip(*line, strict=True), marker="o", label=method)
-    axes.set(xlabel="micro-batches of each model", ylabel="bubble ratio", ylim=(0, None))
-    axes.set_title(title, fontsize=8)
-    axes.legend()
-    figure.savefig(path, dpi=110)
-    plt.close(figure)
-
-
-def _costs(grid: Grid) -> str:
-    cap = "none" if grid.cap is None else f"{grid.cap:g} x serial 1F1B's peak"
-    forwards = f"forward {grid.actor_forward:g} (actor), {grid.critic_forward:g} (critic), backward twice"
-    return f"{forwards}, comm {grid.comm:g}, memory cap {cap}"
-
-
-def _page(points: Sequence[Point], charts: dict[int, Path], grid: Grid) -> str:
-    images = "".join(
-        f'<img alt="{depth} ranks" src="data:image/png;base64,{base64.b64encode(path.read_bytes()).decode()}">\n'
-        for depth, path in charts.items()
-    )
-    names = [field.name for field in fields(Point)]
-    head = "".join(f"<th>{name}</th>" for name in names)
-    body = "".join(
-        "<tr>" + "".join(f"<td>{html.escape(str(value))}</td>" for value in asdict(point).values()) + "</tr>\n"
-        for point in points
-    )
-    style = "body{font-family:sans-serif}table{border-collapse:collapse}td,th{border:1px solid #ccc;padding:2px 8px}"
-    return (
-        f'<!doctype html><html lang="en"><meta charset="utf-8"><title>Bubble ratios</title><style>{style}</style>\n'
-        f"<h1>Bubble ratios</h1><p>{html.escape(_costs(grid))}</p>\n{images}"
-        f"<table><tr>{head}</tr>\n{body}</table></html>\n"
-    )
+def _posed(grid: Grid, depth: int, microbatches: int) -> tuple[Problem, Problem, float]:
+    """The problem without and with the cap, and the peak memory of serial 1F1B."""
+    free = problem_of(grid, depth=depth, microbatches=microbatches)
+    serial_peak = replay(free, serial_1f1b(free)).max_peak_memory
+    try:
+        return free, free if grid.cap is None else free.with_cap(serial_peak * grid.cap), serial_peak
+    except ProblemError as error:
+        place = f"{depth} ranks, {microbatches} micro-batches, cap {grid.cap:g} x serial 1F1B's peak {serial_peak:g}"
+        raise ProblemError(f"{place}: {error}") from None

@@ -7,9 +7,12 @@ from schedules.replay import Replay, replay
 Curve = list[tuple[float, float]]  # (time, memory held from then on)
 
 
-def memory_curves(problem: Problem, order: Order) -> list[Curve]:
-    """One curve a rank, from (0, 0). F takes the activation at its start, the releasing op returns it at its end."""
-    result = replay(problem, order)
+def memory_curves(problem: Problem, order: Order, *, result: Replay | None = None) -> list[Curve]:
+    """One curve a rank, from (0, 0). F takes the activation at its start, the releasing op returns it at its end.
+
+    result: the order's replay, where it is at hand.
+    """
+    result = result or replay(problem, order)
     return [_curve(problem, order, result, rank) for rank in range(problem.ranks)]
 
 

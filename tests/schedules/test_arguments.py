@@ -4,7 +4,7 @@ import argparse
 
 import pytest
 
-from schedules.arguments import Parser, above_zero, whole
+from schedules.arguments import Parser, above_zero, add_limits, new_file, new_folder, whole
 
 
 @pytest.mark.parametrize(("read", "text", "value"), [(whole(0, 9), "0", 0), (whole(0, 9), "9", 9)])
@@ -37,3 +37,54 @@ def test_errors_of_a_parser_and_of_its_commands_are_one_line_and_exit_with_2(com
         parser.parse_args([*command, "--odd\nflag"])
     assert caught.value.code == 2
     assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_names_of_new_and_old_files_are_taken(tmp_path):
+    (tmp_path / "old").write_text("kept")
+    for name in ("new", "old"):
+        assert new_file(str(tmp_path / name)) == tmp_path / name
+    assert (tmp_path / "old").read_text() == "kept"
+    assert new_file("here.csv").name == "here.csv"
+    assert new_folder(str(tmp_path / "a" / "b")) == tmp_path / "a" / "b"
+    assert new_folder(str(tmp_path)) == tmp_path
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [("", "is a folder"), ("folder", "is a folder"), ("folder/", "is a folder"), ("no/o", "there is no folder"),
+     ("file/o", "there is no folder"), ("a" * 5000 + "/o", "there is no folder")],
+)  # fmt: skip
+def test_names_that_no_file_can_have_are_refused(tmp_path, monkeypatch, name, message):
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "file").write_text("")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(argparse.ArgumentTypeError, match=message):
+        new_file(name)
+
+
+def test_a_file_or_a_folder_that_may_not_be_written_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr("os.access", lambda path, mode: False)  # the superuser may write everything
+    (tmp_path / "old").write_text("")
+    for name in ("old", "new"):
+        with pytest.raises(argparse.ArgumentTypeError, match="cannot be written"):
+            new_file(str(tmp_path / name))
+
+
+@pytest.mark.parametrize("name", ["", "file"])
+def test_names_that_no_folder_can_have_are_refused(tmp_path, monkeypatch, name):
+    (tmp_path / "file").write_text("")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(argparse.ArgumentTypeError, match="is not a folder"):
+        new_folder(name)
+
+
+def test_limits_are_those_of_a_minute_and_one_worker():
+    parser = Parser()
+    add_limits(parser)
+    assert vars(parser.parse_args([])) == {"time_limit": 60.0, "steps": None, "workers": 1, "seed": 0}
+
+
+def test_errors_that_repeat_a_long_value_are_short(capsys):
+    with pytest.raises(SystemExit):
+        Parser(prog="prog").parse_args(["a" * 9000])
+    assert len(capsys.readouterr().err) < 800

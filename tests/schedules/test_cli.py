@@ -64,8 +64,20 @@ def test_draw_writes_the_format_of_the_name(order, tmp_path, capsys, name, magic
     assert (tmp_path / name).read_bytes().startswith(magic)
 
 
-def test_draw_without_a_file_prints_the_grid(order, capsys):
-    assert run(capsys, "draw", EXP5, order)[1].count("\nrank ") == 8
+def test_draw_without_a_file_prints_the_whole_grid_and_solve_one_line_a_rank(order, capsys):
+    lines = run(capsys, "draw", EXP5, order)[1].splitlines()
+    whole = "".join(line.partition("|")[2] for line in lines if line.startswith("rank 0 "))
+    assert len(whole) == json.loads(run(capsys, "replay", EXP5, order, "--json")[1])["makespan"]
+    assert run(capsys, "solve", EXP5, "--method", "greedy")[1].count("\nrank ") == 8
+
+
+def test_draw_takes_a_cap_as_solve_does(order, tmp_path, capsys):
+    svg = tmp_path / "o.SVG"
+    assert run(capsys, "draw", EXP5, order, "--memory-cap", "15.6", "--out", svg) == (0, "", "")
+    assert "(cap 15.6)" in svg.read_text()
+    code, out, err = run(capsys, "draw", EXP5, order, "--memory-cap", "15.5")
+    assert (code, out) == (1, "")
+    assert err == f"error: {order}: rank 0: peak memory 15.6 is above memory_cap 15.5\n"
 
 
 def broken(tmp_path, **change):
@@ -146,8 +158,12 @@ def test_order_over_another_placement_replays_against_the_problem_as_placed(tmp_
 
 
 def test_unwritable_out_is_one_line(order, capsys):
-    code, _, err = run(capsys, "solve", EXP5, "--out", "/nowhere/o.csv")
-    assert (code, err) == (2, "error: /nowhere/o.csv: No such file or directory\n")
+    for args in (["solve", EXP5, "--out"], ["solve", EXP5, "--out-problem"], ["draw", EXP5, str(order), "--out"]):
+        with pytest.raises(SystemExit) as caught:
+            main([*args, "/nowhere/o.svg"])
+        err = capsys.readouterr().err
+        assert (caught.value.code, err.count("\n")) == (2, 1)
+        assert "'/nowhere/o.svg': there is no folder '/nowhere'; make it first" in err
 
 
 OUT_OF_RANGE = [

@@ -132,3 +132,11 @@ def test_aliases_that_unfold_to_a_billion_entries_are_refused_at_once(tmp_path):
     with pytest.raises(ProblemError, match="memory_cap: expected a number") as caught:
         Problem.load(path)
     assert len(str(caught.value)) < 10_000
+
+
+@pytest.mark.parametrize("text", ["", "# a comment\n", "---\n", "null"])
+def test_an_empty_file_is_said_to_be_empty(tmp_path, text):
+    path = tmp_path / "p.yaml"
+    path.write_text(text)
+    with pytest.raises(ProblemError, match=r"p\.yaml: the file is empty; it should hold the keys ranks, comm,"):
+        Problem.load(path)
