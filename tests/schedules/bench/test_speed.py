@@ -4,6 +4,7 @@ import pytest
 
 from schedules.bench.speed import TABLE, median_seconds, report, run
 from schedules.bench.table import Settings
+from schedules.search.limits import Clock
 
 SETTINGS = Settings("auto", 60, 200, 1, 0)
 
@@ -21,8 +22,18 @@ def test_replay_counts_all_ops():
     assert facts["per_second"] == pytest.approx(1 / facts["seconds"])
 
 
-def test_neighbours_are_the_steps_that_were_asked_for():
-    facts = run("exp0 neighbours", SETTINGS).facts
+@pytest.mark.parametrize("name", ["exp0", "exp9"])
+def test_neighbours_are_looked_at_and_not_skipped_by_a_search_that_is_done(name, monkeypatch):
+    looked_at = []
+
+    class Counted(Clock):
+        def take(self, steps):
+            looked_at.append(super().take(steps))
+            return looked_at[-1]
+
+    monkeypatch.setattr("schedules.search.anneal.Clock", Counted)
+    facts = run(f"{name} neighbours", SETTINGS).facts
+    assert sum(looked_at) == 5 * facts["neighbours"] == 5 * 200
     assert facts["per_second"] * facts["seconds"] == pytest.approx(200)
 
 
