@@ -4,9 +4,9 @@
     v            [0, 1, 2, 3, 3, 2, 1, 0]     both ends of a model on one rank
     interleaved  [0, 1, 2, 3, 0, 1, 2, 3]     two rounds over the ranks
 
-Shown for two parts; with more, a V turns at each end and interleaving takes more rounds. Of S stages in v parts, part k
-has a v-th of what stage k // v costs and holds: the layers stay in sequence, so a heavy first or last stage stays at the
-model's ends. Models that already have several stages on a rank are left as they are.
+Shown for two parts; with more, a V turns at each end and interleaving takes more rounds. Of all S v parts, part k has a
+v-th of what stage k // v costs and holds: the layers stay in sequence, so a heavy first or last stage stays at the ends
+of the model. Models that already have several stages on a rank are left as they are.
 """
 
 from dataclasses import replace

@@ -11,11 +11,12 @@ import argparse
 import sys
 from pathlib import Path
 
-from schedules.arguments import Parser, above_zero, whole
+from schedules.arguments import Parser, above_zero, new_file, whole
 from schedules.bench.report import report
 from schedules.bench.runner import run_table
-from schedules.bench.table import Settings
+from schedules.bench.table import RowError, Settings
 from schedules.bench.tables import TABLES
+from schedules.ending import ending, fail
 from schedules.found.room import ROOM
 from schedules.solve import GENERAL
 
@@ -24,13 +25,15 @@ _CORES = 2  # of the machine of docs/results.md
 
 def main(argv: list[str] | None = None) -> int:
     """Run one command; give the exit code."""
+    return ending(lambda: _command(argv))
+
+
+def _command(argv: list[str] | None) -> int:
     args = _parser().parse_args(argv)
     try:
         return int(args.run(args))
-    except (ValueError, OSError) as error:  # what problems, orders and files raise
-        text = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) else str(error)
-        print(f"error: {text}", file=sys.stderr)
-        return 2
+    except RowError as error:
+        return fail(str(error), code=2)
 
 
 def _run(args: argparse.Namespace) -> int:
@@ -60,7 +63,7 @@ def _parser() -> Parser:
 
 def _add_table(command: argparse.ArgumentParser) -> None:
     command.set_defaults(run=_run)
-    command.add_argument("--out", type=Path, required=True, metavar="FILE.jsonl")
+    command.add_argument("--out", type=new_file, required=True, metavar="FILE.jsonl")
     command.add_argument("--only", nargs="+", default=(), metavar="ROW", help="rows, or the problems they begin with")
     command.add_argument("--method", choices=GENERAL, default="auto", help="of the searched orders (auto)")
     command.add_argument("--time-limit", type=above_zero(1e9), metavar="S", help="seconds a row (the table's own)")

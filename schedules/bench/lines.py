@@ -8,7 +8,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from schedules.bench.table import Facts, Settings
+from schedules.bench.table import Facts, RowError, Settings
 
 _KEYS = {"table", "row", "settings", "versions", "facts"}
 
@@ -22,7 +22,7 @@ def append(path: Path, *, table: str, row: str, settings: Settings, facts: Facts
 
 
 def read(paths: Sequence[Path]) -> list[dict[str, Any]]:
-    """All rows of the files. ValueError names the file and the line of what is none."""
+    """All rows of the files. RowError names the file and the line of what is none."""
     return [_parsed(text, f"{path}: line {n}") for path in paths for n, text in enumerate(_lines(path), start=1)]
 
 
@@ -42,5 +42,5 @@ def _parsed(text: str, place: str) -> dict[str, Any]:
     except ValueError:
         line = None
     if not isinstance(line, dict) or set(line) != _KEYS:
-        raise ValueError(f"{place}: not a row of a table; remove the line and run the row again")
+        raise RowError(f"{place}: not a row of a table; remove the line and run the row again")
     return line

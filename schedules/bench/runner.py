@@ -8,7 +8,7 @@ from pathlib import Path
 
 from schedules.bench.lines import append, done
 from schedules.bench.problems import capped, published
-from schedules.bench.table import Outcome, Settings
+from schedules.bench.table import Outcome, RowError, Settings
 from schedules.bench.tables import TABLES
 from schedules.found.commands import keep_solution
 from schedules.search.limits import Limits
@@ -30,10 +30,10 @@ def run_table(
 
 
 def chosen(keys: Sequence[str], *, only: Sequence[str]) -> list[str]:
-    """The keys that a pattern fits, as a whole or by their first word. ValueError for a pattern that fits none."""
+    """The keys that a pattern fits, as a whole or by their first word. RowError for a pattern that fits none."""
     for pattern in only:
         if not any(_fits(key, pattern) for key in keys):
-            raise ValueError(f"--only {pattern}: no such row; there are {', '.join(keys)}")
+            raise RowError(f"--only {pattern}: no such row; there are {', '.join(keys)}")
     return [key for key in keys if not only or any(_fits(key, pattern) for pattern in only)]
 
 

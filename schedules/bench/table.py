@@ -11,6 +11,10 @@ Facts = dict[str, Any]  # what a row's run found; JSON
 Rows = Mapping[str, Mapping[str, Any]]  # key -> facts
 
 
+class RowError(ValueError):
+    """A row that there is not, or a line that holds none; the message is one line and names it."""
+
+
 @dataclass(frozen=True)
 class Settings:
     """What the rows of a run have in common; each row carries it."""

@@ -3,7 +3,7 @@
 import pytest
 
 from schedules.bench.lines import append, done, read
-from schedules.bench.table import Settings
+from schedules.bench.table import RowError, Settings
 
 SETTINGS = Settings("auto", 60.0, None, 2, 0)
 OTHER = Settings("auto", 30.0, None, 2, 0)
@@ -35,5 +35,5 @@ def test_what_is_no_row_is_named_by_file_and_line(tmp_path, text):
     path = tmp_path / "a.jsonl"
     add(path, "exp0")
     path.write_text(path.read_text() + text)
-    with pytest.raises(ValueError, match=r"a\.jsonl: line 2: not a row of a table"):
+    with pytest.raises(RowError, match=r"a\.jsonl: line 2: not a row of a table"):
         read([path])

@@ -63,7 +63,6 @@ def test_bad_input_is_one_line_and_exit_code_2(tmp_path, capsys):
     (tmp_path / "broken.jsonl").write_text("x\n")
     for args, message in (
         (["split", "--out", str(tmp_path / "a.jsonl"), "--only", "exp77"], "--only exp77: no such row"),
-        (["split", "--out", str(tmp_path / "no" / "a.jsonl"), "--only", "exp5", "--method", "serial"], "No such file"),
         (["report", str(tmp_path / "broken.jsonl")], "broken.jsonl: line 1: not a row of a table"),
         (["report", str(tmp_path / "none.jsonl")], "none.jsonl: No such file or directory"),
     ):
@@ -71,10 +70,18 @@ def test_bad_input_is_one_line_and_exit_code_2(tmp_path, capsys):
         err = capsys.readouterr().err
         assert message in err
         assert (err[:7], err.count("\n")) == ("error: ", 1)
-    for args in (["magic"], [], ["split"], ["split", "--out", "a", "--jobs", "0"]):
+    for args in (["magic"], [], ["split"], ["split", "--out", "a", "--jobs", "0"], ["split", "--out", "no/a"]):
         with pytest.raises(SystemExit) as caught:
             main(args)
         assert (caught.value.code, capsys.readouterr().err.count("\n")) == (2, 1)
+
+
+def test_row_that_breaks_its_cap_ends_with_1_and_the_rows_before_it_stay(tmp_path, capsys):
+    out = tmp_path / "a.jsonl"
+    rows = ["exp2 cap 1.25", "exp5 cap 1.00"]  # overlay's peaks are 1.14 and 1.06 times serial 1F1B's
+    assert main(["front", "--out", str(out), "--method", "overlay", "--only", *rows]) == 1
+    assert "is above memory_cap 15.6" in capsys.readouterr().err
+    assert [json.loads(line)["row"] for line in out.read_text().splitlines()] == rows[:1]
 
 
 def test_module_runs():

@@ -5,7 +5,7 @@ import pytest
 from schedules.bench import runner
 from schedules.bench.lines import read
 from schedules.bench.runner import chosen, run_table
-from schedules.bench.table import Outcome, Settings, Table
+from schedules.bench.table import Outcome, RowError, Settings, Table
 from schedules.found.room import load_all
 
 SETTINGS = Settings("greedy", 5, 100, 1, 3)
@@ -55,5 +55,5 @@ def test_patterns_fit_whole_rows_or_their_problems():
     assert chosen(keys, only=[]) == keys
     assert chosen(keys, only=["exp1"]) == keys[:2]
     assert chosen(keys, only=["* a"]) == ["exp1 a", "exp10 a"]
-    with pytest.raises(ValueError, match="--only exp2: no such row; there are exp1 a, exp1 b, exp10 a"):
+    with pytest.raises(RowError, match="--only exp2: no such row; there are exp1 a, exp1 b, exp10 a"):
         chosen(keys, only=["exp1", "exp2"])
