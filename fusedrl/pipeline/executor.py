@@ -115,34 +115,39 @@ class Executor:
                 raise ValueError(f"{name}: the order splits its backwards, {reason}")
 
     def _fail(self, error: Exception, standing: Standing) -> NoReturn:
-        """Log where this rank stands, find out who failed first, and let that rank tell where all stand."""
+        """Log where this rank stands, find out who failed first; the first rank that comes here tells the whole."""
         self._failed = True
         reason = f"{standing.place}: {type(error).__name__}: {error}"
         standing.tell(reason, board=self._board)
         first = self._board.report(reason)
-        if first is None:
-            name = standing.program.problem.models[0].name
-            others = [rank for rank in self.models[name].ranks(standing.rank) if rank != standing.rank]
-            stand = self._board.standings(others, wait_s=COLLECT_S)
-            cause = "".join(f"\n  {stand.get(rank, f'rank {rank} does not answer')}" for rank in others)
-        else:
-            cause = f"\nfailed first: {first}"
+        text = reason + (f"\nfailed first: {first}" if first else "")
+        tells = self._board.claim(standing.rank)
+        if tells:
+            text += "".join(f"\n  {line}" for line in self._others(standing))
         grid = marked_grid(standing.program.order, column=standing.column, op=standing.op)
         kind = MessageTimeout if isinstance(error, MessageTimeout) else PipelineError
-        told = kind(f"{reason}{cause}\n{grid}")
-        told.first = first is None
+        told = kind(f"{text}\n{grid}")
+        told.tells = tells
         self._leave(error, told)
         raise told from error
 
+    def _others(self, standing: Standing) -> list[str]:
+        """Where the other ranks of this pipeline stand."""
+        name = standing.program.problem.models[0].name
+        others = [rank for rank in self.models[name].ranks(standing.rank) if rank != standing.rank]
+        found = self._board.standings(others, wait_s=COLLECT_S)
+        return [found.get(rank, f"rank {rank} does not answer") for rank in others]
+
     def _leave(self, error: Exception, told: PipelineError) -> None:
-        """The first rank ends the others' waits; the others leave after it has told, or the launcher would end it."""
-        if not told.first:
+        """Close the connections, which ends the others' waits; leave after the whole is told, or the launcher, which
+        ends all ranks with the first, would end the one that tells it."""
+        if not told.tells:
             self._board.wait_told()
         if isinstance(error, PipelineError):
             traceback.clear_frames(error.__traceback__)  # they hold messages, and these hold the connections
         if self.mailbox.on_host:
             self.mailbox.close()
-        if told.first:
+        if told.tells:
             logger.error("%s", told, exc_info=None if isinstance(error, PipelineError) else error)
             self._board.tell()
 

@@ -4,7 +4,7 @@
     column 1: ...
 
 The board lies in the job's store, which works while messages do not. The first rank that fails leaves its reason there;
-every rank leaves where it stands; the first collects that into one message, and the others end after it has told.
+every rank leaves where it stands; one collects that into one message, and the others end after it has told.
 """
 
 import contextlib
@@ -22,10 +22,10 @@ TELL_S = 5.0  # that ranks which fail in another's wake give it to tell why
 class PipelineError(RuntimeError):
     """An op or a message of a pass failed on this rank; the text names it and shows the grid.
 
-    first: whether this is the rank that failed first. The others' errors follow from its, and it alone tells all.
+    tells: whether this rank is the one that tells the whole; the others' errors follow from the same failure.
     """
 
-    first = True
+    tells = True
 
 
 class MessageTimeout(PipelineError):
@@ -70,6 +70,12 @@ class Board:
             return None if found == reason else found
         return None
 
+    def claim(self, rank: int) -> bool:
+        """Whether this is the rank that tells the whole: the first that asks, where the store answers."""
+        with contextlib.suppress(Exception):
+            return bool(self._store.compare_set(f"{self._key}/teller", "", str(rank)).decode() == str(rank))
+        return True
+
     def reason(self) -> str | None:
         """The reason of the first rank that failed, if one did."""
         return self._read(self._key)
@@ -90,7 +96,7 @@ class Board:
         return found
 
     def tell(self) -> None:
-        """The first rank has told why; the others may end."""
+        """The whole is told; the other ranks may end."""
         self._write(f"{self._key}/told", "1")
 
     def wait_told(self, limit_s: float = TELL_S) -> None:

@@ -28,6 +28,7 @@ from schedules.lower import Message
 Key = tuple[str, str, int, int]
 """(model, direction, micro-batch, destination stage): names a message on the receiving side."""
 
+_CLOSED = ("closed by peer", "reset by peer", "broken pipe")  # what gloo says when the other side is gone
 _UNFINISHED_SENDS = 4  # per model and direction; older ones are waited for, which bounds the memory they hold
 
 
@@ -113,7 +114,10 @@ class Mailbox:
     def send(self, message: Message, tensor: Tensor) -> None:
         channel = self._channel(message)
         tensor = tensor.contiguous()
-        work = channel.send(tensor, message.dst_rank)
+        try:
+            work = channel.send(tensor, message.dst_rank)
+        except RuntimeError as error:  # a connection that is closed already
+            raise self._explained(error, message, peer=message.dst_rank, failing="to rank {} was not sent") from error
         self._last[message.dst_rank, "sent"] = message
         unfinished = self._sent.setdefault((message.model, message.kind), deque())
         unfinished.append((message, tensor, work))
@@ -123,7 +127,10 @@ class Mailbox:
     def post(self, message: Message, *, shape: Sequence[int], dtype: torch.dtype, device: torch.device) -> None:
         channel = self._channel(message)
         buffer = torch.empty(tuple(shape), dtype=dtype, device=device)
-        work = channel.receive(buffer, message.src_rank)
+        try:
+            work = channel.receive(buffer, message.src_rank)
+        except RuntimeError as error:
+            raise self._explained(error, message, peer=message.src_rank, failing="from rank {} cannot come") from error
         self._posted[arrival(message)] = (message, buffer, work)
 
     def take(self, key: Key) -> Tensor:
@@ -186,16 +193,14 @@ class Mailbox:
         try:
             work.wait(self._limit)
         except RuntimeError as error:
-            rank = self._channel(message).ranks[peer]
-            what = f"message {message} {failing.format(rank)}"
-            raise _explained(error, what, rank=rank, timeout=self._timeout) from error
+            raise self._explained(error, message, peer=peer, failing=failing) from error
         self._waits_for = None
 
-
-def _explained(error: RuntimeError, what: str, *, rank: int, timeout: float) -> PipelineError:
-    text = str(error).splitlines()[0]
-    if "timed out" in text.lower():
-        return MessageTimeout(f"{what} within {timeout:g} s")
-    if "closed by peer" in text.lower() or "reset by peer" in text.lower():
-        return PipelineError(f"{what}: rank {rank} closed the connection; it ended, failed or was killed")
-    return PipelineError(f"{what}: {text}")
+    def _explained(self, error: RuntimeError, message: Message, *, peer: int, failing: str) -> PipelineError:
+        rank, text = self._channel(message).ranks[peer], str(error).splitlines()[0]
+        what = f"message {message} {failing.format(rank)}"
+        if "timed out" in text.lower():
+            return MessageTimeout(f"{what} within {self._timeout:g} s")
+        if any(sign in text.lower() for sign in _CLOSED):
+            return PipelineError(f"{what}: rank {rank} closed the connection; it ended, failed or was killed")
+        return PipelineError(f"{what}: {text}")

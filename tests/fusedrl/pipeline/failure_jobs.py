@@ -1,8 +1,14 @@
 """Jobs in which something breaks, or must be refused, on the toy models of pipeline_jobs.py; and the mailbox alone."""
 
+import json
+import logging
+import os
+import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -29,14 +35,16 @@ from tests.distributed.pipeline_jobs import (
 
 
 class Failing:
-    """A stage that raises, or stalls, at one call."""
+    """A stage that raises, stalls, or is killed, at one call."""
 
-    def __init__(self, stage: Any, *, at: int, stall: float = 0.0) -> None:
-        self._stage, self._at, self._stall, self._calls = stage, at, stall, 0
+    def __init__(self, stage: Any, *, at: int, stall: float = 0.0, killed: bool = False) -> None:
+        self._stage, self._at, self._stall, self._killed, self._calls = stage, at, stall, killed, 0
 
     def __call__(self, microbatch: MicroBatch, received: Tensor | None) -> Tensor:
         self._calls += 1
         if self._calls == self._at:
+            if self._killed:
+                os.kill(os.getpid(), signal.SIGKILL)
             if not self._stall:
                 raise ZeroDivisionError("the stage was told to fail")
             time.sleep(self._stall)
@@ -58,8 +66,9 @@ def fail_toy(*, how: str, timeout: float, failing: int = 0) -> dict[str, Any]:
     world = dist.get_world_size()
     placements = toy_placements("opposed", world)
     models = [toy_model(name, placement=p, columns=one_column_each(world)) for name, p in placements.items()]
-    if how == "raise" and dist.get_rank() == failing:
-        models[0] = replace(models[0], stages={s: Failing(m, at=2) for s, m in models[0].stages.items()})
+    if how in ("raise", "stuck", "killed") and dist.get_rank() == failing:
+        options: dict[str, Any] = {"at": 2, "stall": 4 * timeout if how == "stuck" else 0.0, "killed": how == "killed"}
+        models[0] = replace(models[0], stages={s: Failing(m, **options) for s, m in models[0].stages.items()})
     executor = Executor(models, timeout=timeout)
     counts = {"actor": 4, "critic": 2}
     problem = toy_problem(placements, counts)
@@ -68,11 +77,35 @@ def fail_toy(*, how: str, timeout: float, failing: int = 0) -> dict[str, Any]:
         program = without_send(program, column=failing, number=1)
     work = {name: Work(microbatches(count, seed=0), loss=toy_loss(1)) for name, count in counts.items()}
     begin = time.monotonic()
+    with logged("fusedrl.pipeline") as lines:
+        try:
+            executor.run(program, work)
+        except Exception as error:
+            seconds = time.monotonic() - begin
+            return _what_was_seen(error, executor, program, work, seconds=seconds) | {"logged": lines}
+    return {"error": "none", "kind": "none", "seconds": time.monotonic() - begin, "logged": lines}
+
+
+@contextmanager
+def logged(name: str) -> Iterator[list[str]]:
+    """What a logger says inside."""
+    lines: list[str] = []
+    handler = logging.Handler()
+    handler.emit = lambda record: lines.append(record.getMessage())  # type: ignore[method-assign]
+    logging.getLogger(name).addHandler(handler)
     try:
-        executor.run(program, work)
-    except Exception as error:
-        return _what_was_seen(error, executor, program, work, seconds=time.monotonic() - begin)
-    return {"error": "none", "kind": "none", "seconds": time.monotonic() - begin}
+        yield lines
+    finally:
+        logging.getLogger(name).removeHandler(handler)
+
+
+def on_a_store(*, rank: int, world: int, store: str, out: str, **job: Any) -> None:
+    """fail_toy in a process of its own; what it saw goes to a file, for a rank that may be killed tells nobody."""
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", store=dist.FileStore(store, world), rank=rank, world_size=world)
+    seen = fail_toy(**job)
+    Path(out).write_text(json.dumps(seen))
+    os._exit(0)
 
 
 def _what_was_seen(
