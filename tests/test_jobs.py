@@ -51,7 +51,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
         "data.task.train_size=64",
         "data.task.val_size=8",
         "custom_reward_function={path: reward.py, name: closeness, num_workers: 1}",
-        "trainer={total_training_steps: 2, experiment_name: tiny, test_freq: 1}",
+        "trainer={total_training_steps: 2, experiment_name: tiny, test_freq: 1, profile_steps: [2]}",
         "actor_rollout_ref.model.path=runs/tiny_sft/huggingface",
         "actor_rollout_ref.model.warm_start_overrides=['trainer.total_training_steps=2','data.task.train_size=200']",
         ranks=2,
@@ -100,6 +100,21 @@ def test_the_reward_is_the_users_function(finished: tuple[Path, str]) -> None:
     for row in rows:
         expected = float(row["response"] == row["ground_truth"]) + 0.1 * len(row["response"])
         assert row["acc"] == pytest.approx(expected)
+
+
+def test_a_profiled_step_leaves_a_trace_of_its_passes(finished: tuple[Path, str]) -> None:
+    run = finished[0] / "runs/tiny"
+    trace = json.loads((run / "trace_step2.json").read_text())
+    assert not (run / "trace_step1.json").exists()
+    passes, ops = (
+        trace["otherData"]["passes"],
+        [e for e in trace["traceEvents"] if e.get("tid") == 0 and e["ph"] == "X"],
+    )
+    assert len(ops) == len(passes) * 2 * (4 * 2 + 2 * 2)  # ranks; F and B of four and two micro-batches
+    for each in passes:
+        assert each["peak_memory"]["microbatches"] == each["peak_memory"]["planned_microbatches"]
+        for measured, planned in zip(each["peak_memory"]["nbytes"], each["peak_memory"]["planned"], strict=True):
+            assert 0.3 < measured / 2**20 / planned < 3  # counted from the model's sizes, in MiB
 
 
 def test_the_order_that_ran_is_saved_with_its_problem(finished: tuple[Path, str]) -> None:

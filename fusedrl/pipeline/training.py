@@ -26,7 +26,12 @@ class Trainable(Protocol):
 
 
 def train_pass(
-    executor: Executor, program: Program, work: Mapping[str, Work], *, models: Mapping[str, Trainable]
+    executor: Executor,
+    program: Program,
+    work: Mapping[str, Work],
+    *,
+    models: Mapping[str, Trainable],
+    measure_memory: bool = False,
 ) -> PassResult:
     """Gradients of all `models` for this pass's work, reduced and ready for their optimizers."""
     if set(models) != {name for name, each in work.items() if each.loss is not None}:
@@ -36,7 +41,7 @@ def train_pass(
     with ExitStack() as region:
         for model in models.values():
             region.enter_context(model.no_sync())
-        result = executor.run(program, work)
+        result = executor.run(program, work, measure_memory=measure_memory)
     for model in models.values():
         model.finalize_grads()
     return result

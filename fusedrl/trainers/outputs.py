@@ -1,6 +1,7 @@
 """What a run leaves in its folder besides metrics: the order that ran and its drawing, checkpoints, validation samples.
 
 runs/NAME/problem.yaml order.csv order.txt order.svg           the schedule of the first training pass
+runs/NAME/trace_stepN.json                                     trainer.profile_steps: when each op ran
 runs/NAME/checkpoints/global_step_N/{actor,critic}             Hugging Face folders
 runs/NAME/validation.jsonl                                     the last validation, one response a line
 """
@@ -17,6 +18,8 @@ from torch import Tensor
 from fusedrl.checkpoint.atomic import publish_folder, write_file
 from fusedrl.models.hf_export import export_hf
 from fusedrl.pipeline.program import Program
+from fusedrl.pipeline.results import PassReport
+from fusedrl.pipeline.trace import save_chrome_trace
 from fusedrl.rollout.requests import Completion
 from fusedrl.trainers.prompting import PromptRow
 from fusedrl.trainers.roles import Role
@@ -43,6 +46,11 @@ class Outputs:
         write_file(self.folder / "order.txt", text_grid(problem, order))
         save_order(self.folder / "order.csv", problem=problem, order=order)
         save_gantt(self.folder / "order.svg", problem=problem, order=order)
+
+    def save_trace(self, step: int, reports: Sequence[PassReport]) -> None:
+        """A step's training passes, one after the other, for Perfetto."""
+        if dist.get_rank() == 0:
+            save_chrome_trace(self.folder / f"trace_step{step}.json", reports)
 
     def checkpoint(self, step: int) -> Path:
         return self.folder / "checkpoints" / f"global_step_{step}"

@@ -8,6 +8,7 @@ Shapes: B samples of a step, R response tokens.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from torch import Tensor
 
@@ -164,7 +165,12 @@ class PPO:
             shuffle=actor.shuffle,
             seed=self.config.trainer.seed * 1_000_003 + step,
         )
-        return [update(learners, experience, rows_N, executor=self.executor, planner=self.planner) for rows_N in rows]
+        profiled = step in self.config.trainer.profile_steps
+        options: dict[str, Any] = {"executor": self.executor, "planner": self.planner, "measure_memory": profiled}
+        updates = [update(learners, experience, rows_N, **options) for rows_N in rows]
+        if profiled:
+            self.outputs.save_trace(step, [each.report for each in updates])
+        return updates
 
     def _actor_learner(self) -> Learner:
         config, temperature = self.config.actor_rollout_ref.actor, self.config.actor_rollout_ref.rollout.temperature

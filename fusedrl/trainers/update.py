@@ -58,13 +58,19 @@ def mini_batches(experience: Experience, *, size: int, epochs: int, shuffle: boo
 
 
 def update(
-    learners: Mapping[str, Learner], experience: Experience, rows_N: Tensor, *, executor: Executor, planner: Planner
+    learners: Mapping[str, Learner],
+    experience: Experience,
+    rows_N: Tensor,
+    *,
+    executor: Executor,
+    planner: Planner,
+    measure_memory: bool = False,
 ) -> Update:
     """Train every learner on the rows of one mini-batch, in one pass. A collective of all ranks."""
     work = {name: _work(learner, experience, rows_N) for name, learner in learners.items()}
     program = planner.program({name: (learners[name].role, each) for name, each in work.items()})
     models = {name: learner.role.trained for name, learner in learners.items()}
-    result = train_pass(executor, program, work, models=models)
+    result = train_pass(executor, program, work, models=models, measure_memory=measure_memory)
     report = gather_report(executor, program, result)
     metrics = {name: value for found in report.metrics.values() for name, value in found.items()}
     for name, model in models.items():

@@ -37,6 +37,11 @@ class PPOTrainerConfig(BaseTrainerConfig):
     save_freq: int = key(-1, help="Save every so many steps; -1: at the end only", at_least=-1)
     val_before_train: bool = key(True, help="Validate before the first step")
     critic_warmup: int = key(0, help="First steps in which only the critic is trained", at_least=0)
+    profile_steps: list[int] = key(
+        [],
+        help="Steps whose updates are traced, memory included, for Perfetto: trace_stepN.json in the run's folder",
+        at_least=1,
+    )
 
 
 @dataclass(frozen=True)
