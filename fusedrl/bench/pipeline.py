@@ -136,6 +136,7 @@ def figures(program: Program, report: PassReport, *, unit_ms: float) -> Figures:
         "planned_bubble": report.planned_bubble,
         "replayed_bubble": report.replayed_bubble,
         "measured_bubble": report.measured_bubble,
+        "executor_ms_per_op": report.timeline.overhead * 1e3,
     }
 
 

@@ -7,6 +7,8 @@ The difference of the two is what messages and the executor cost; the difference
 what the cost model got wrong. Times are nanoseconds of rank 0's time.perf_counter (clocks.py brings the others' to it).
 """
 
+import itertools
+import statistics
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
@@ -64,6 +66,19 @@ class Timeline:
     def bubble_ratio(self) -> float:
         """The share of rank time without an op; 0 where rounding puts it below."""
         return max(0.0, 1.0 - self.busy / (len(self.ranks) * self.span)) if self.span > 0 else 0.0
+
+    @property
+    def overhead(self) -> float:
+        """Seconds a rank is busy with neither op nor waiting, between two of its ops; the median.
+
+        It is what the executor costs an op: sends, receives posted, its own tables.
+        """
+        gaps = [
+            (later.start if later.asked is None else later.asked) - op.end
+            for rank in self.ranks
+            for op, later in itertools.pairwise(rank)
+        ]
+        return statistics.median(gaps) / 1e9 if gaps else 0.0
 
 
 class Clock(Protocol):

@@ -86,6 +86,15 @@ def test_ranks_that_never_wait_have_a_bubble_of_0_whatever_rounding_says(ranks: 
     assert f"{ratio:.3f}" == "0.000"
 
 
+def test_overhead_is_what_lies_between_ops_but_waiting() -> None:
+    def op(number: int, start: int, end: int, asked: int | None = None) -> TimedOp:
+        return TimedOp(Op("actor", "F", number, 0), start * SECOND, end * SECOND, asked and asked * SECOND)
+
+    busy = (op(0, 0, 10), op(1, 11, 20), op(2, 30, 31, asked=23), op(3, 36, 37))
+    assert Timeline((busy, busy[:1], ()), columns=(0, 1, 2)).overhead == 3.0  # of 1, 3, 5
+    assert Timeline((busy[:1],), columns=(0,)).overhead == 0.0
+
+
 def test_packing_keeps_ops() -> None:
     ops = (*ideal_timeline(problem()).ranks[1], TimedOp(Op("actor", "B", 2, 0), 5, 9, 4, 10))
     assert unpack_ops(json.loads(json.dumps(pack_ops(ops)))) == ops
