@@ -11,6 +11,10 @@
 - pass_run.py: one pass: what it is given, its tables, what it gives
 - training.py: one training step of several models: zero, run, finalize
 - results.py: what last stages computed, made known to all ranks
-- timeline.py: when each op ran, on every rank; bubble ratios and Chrome traces
-- failure.py: errors that name the op, the message and the place in the grid
+- timeline.py: when each op ran, on every rank, and the bubble that this amounts to
+- clocks.py, cuda_clock.py: ranks' clocks brought to rank 0's; a clock of CUDA events
+- memory.py: what is held for backwards to come, measured
+- trace.py: passes as a trace for Perfetto
+- failure.py: errors that name the op, the message and the place in the grid; how ranks tell each other
+- watchdog.py: where a rank stands, told when something went wrong, even by a rank that is stuck
 """
