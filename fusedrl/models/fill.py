@@ -9,7 +9,7 @@ from fusedrl.models.weights import Rule, rule_for, to_local
 
 
 def rules_of(model: GPTModel) -> list[Rule]:
-    """The rule of each parameter this rank holds, in the model's order."""
+    """The rule of each parameter of a stage, in the module's order."""
     layers = model.decoder.layers
     offset = layers[0].layer_number - 1 if len(layers) else 0
     return [
@@ -19,7 +19,7 @@ def rules_of(model: GPTModel) -> list[Rule]:
 
 @torch.no_grad()
 def fill(model: GPTModel, source: Source) -> None:
-    """Overwrite every parameter of this rank. The source's dtype is cast to the model's."""
+    """Overwrite every parameter of a stage. The source's dtype is cast to the model's."""
     group = model.pg_collection.tp
     for rule, parameter in zip(rules_of(model), model.parameters(), strict=True):
         local = to_local(

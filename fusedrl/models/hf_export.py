@@ -12,12 +12,13 @@ import torch
 import torch.distributed as dist
 from megatron.core.models.gpt import GPTModel
 from safetensors.torch import save_file
-from torch import Tensor
+from torch import Tensor, nn
 
 from fusedrl.models.architecture import Architecture
 from fusedrl.models.fill import rules_of
 from fusedrl.models.hf_folder import INDEX, SINGLE
 from fusedrl.models.random_weights import random_source
+from fusedrl.models.stages import stages_of
 from fusedrl.models.weights import from_locals, shapes
 from fusedrl.parallel.groups import ProcessGroupCollection
 
@@ -35,24 +36,27 @@ TOKENIZER_FILES = (
 
 
 def export_hf(
-    model: GPTModel,
+    model: nn.Module,
     groups: ProcessGroupCollection,
     folder: str | Path,
     *,
     tokenizer_folder: str | Path | None = None,
 ) -> None:
     """Write the model; collective over all ranks of its groups. All ranks see the finished folder on return."""
-    folder = Path(folder)
-    tensors = _whole_tensors(model, groups)
-    stage, stages = groups.pp.rank(), groups.pp.size()
-    if groups.tp.rank() == 0 and groups.dp.rank() == 0:
-        folder.mkdir(parents=True, exist_ok=True)
-        save_file(tensors, str(folder / _file_name(stage, stages)), metadata={"format": "pt"})
+    folder, held = Path(folder), stages_of(model)
+    writes = groups.tp.rank() == 0 and groups.dp.rank() == 0
+    count = held[0].pg_collection.pp.size()
+    for module in held:
+        tensors = _whole_tensors(module, groups)
+        if writes:
+            folder.mkdir(parents=True, exist_ok=True)
+            file = folder / _file_name(module.pg_collection.pp.rank(), count)
+            save_file(tensors, str(file), metadata={"format": "pt"})
     dist.barrier(group=groups.intra_dist_opt)
-    if stage == 0 and groups.tp.rank() == 0 and groups.dp.rank() == 0:
+    if writes and held[0].pg_collection.pp.rank() == 0:
         dtype = str(next(model.parameters()).dtype).removeprefix("torch.")
-        _write_config(folder, model.arch, head=model.head, dtype=dtype)
-        _write_index(folder, [_file_name(i, stages) for i in range(stages)])
+        _write_config(folder, held[0].arch, head=held[0].head, dtype=dtype)
+        _write_index(folder, [_file_name(i, count) for i in range(count)])
         _copy_tokenizer(tokenizer_folder, folder)
     dist.barrier(group=groups.intra_dist_opt)
 

@@ -9,24 +9,28 @@ from pathlib import Path
 
 import torch
 from megatron.core.models.gpt import GPTModel
+from torch import nn
 
 from fusedrl.models.architecture import Architecture
 from fusedrl.models.fill import fill
 from fusedrl.models.hf_folder import HfFolder
 from fusedrl.models.random_weights import Source
+from fusedrl.models.stages import stages_of
 from fusedrl.models.weights import EMBEDDING, LM_HEAD, VALUE_HEAD, shapes
 
 log = logging.getLogger(__name__)
 
 
-def load_hf(model: GPTModel, folder: str | Path) -> None:
-    """Overwrite the model's weights by the folder's; every rank reads the files for itself."""
-    _check_same_architecture(model.arch, Architecture.from_folder(folder), folder)
+def load_hf(model: nn.Module, folder: str | Path) -> None:
+    """Overwrite the weights of a model's stages by the folder's; every rank reads the files for itself."""
+    first, *_ = stages = stages_of(model)
+    _check_same_architecture(first.arch, Architecture.from_folder(folder), folder)
     tensors = HfFolder(folder)
-    fresh_head = _check_names(model, tensors)
+    fresh_head = _check_names(first, tensors)
     if fresh_head:
         log.info("%s has no value head (%s): the value head starts at zero", folder, VALUE_HEAD)
-    fill(model, _source(model.arch, tensors, fresh_head=fresh_head))
+    for stage in stages:
+        fill(stage, _source(stage.arch, tensors, fresh_head=fresh_head))
 
 
 def _source(arch: Architecture, tensors: HfFolder, *, fresh_head: bool) -> Source:

@@ -1,28 +1,31 @@
-"""A model under training: Megatron's DDP, Adam, clipping and learning-rate schedule around this rank's stage.
+"""A model under training: Megatron's DDP, Adam, clipping and learning-rate schedule around this rank's stages.
 
     model.zero_grad()
     with model.no_sync():                      # the whole region, all micro-batches of all models
         ... forwards and backwards ...
-    model.finalize_grads()                     # sum over data parallel ranks; tied embeddings over first and last stage
+    model.finalize_grads()                     # tied embeddings over first and last stage; sum over data parallel ranks
     info = model.step()                        # norm over this model's own tp x pp ranks, clip, Adam, schedule
 
 Losses come divided by the global count of valid tokens, so gradients are summed, never averaged. A step whose gradient
 norm is not finite is skipped and counted.
 """
 
+import copy
 import logging
 import math
-from collections.abc import Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import torch
+import torch.distributed as dist
 from megatron.core.distributed import DistributedDataParallel, DistributedDataParallelConfig, finalize_model_grads
-from megatron.core.models.gpt import GPTModel
 from megatron.core.optimizer import OptimizerConfig, get_megatron_optimizer
 from megatron.core.optimizer_param_scheduler import OptimizerParamScheduler
+from torch import nn
 
+from fusedrl.models.stages import stages_of
 from fusedrl.parallel.groups import ProcessGroupCollection
 
 log = logging.getLogger(__name__)
@@ -66,22 +69,26 @@ class StepInfo:
 
 
 class TrainableModel:
-    """One model on this rank, with what trains it."""
+    """One model on this rank, with what trains it. module: a GPTModel, or the ModuleList of a rank's several stages."""
 
     def __init__(
-        self, module: GPTModel, *, groups: ProcessGroupCollection, settings: OptimizerSettings, name: str = "model"
+        self, module: nn.Module, *, groups: ProcessGroupCollection, settings: OptimizerSettings, name: str = "model"
     ) -> None:
         self.module, self.groups, self.name, self.settings = module, groups, name, settings
-        self.ddp = DistributedDataParallel(
-            config=module.config,
-            ddp_config=_ddp_config(settings),
-            module=module,
-            disable_bucketing=True,
-            pg_collection=groups,
-        )
+        self.stages = stages_of(module)
+        self.ddp = [
+            DistributedDataParallel(
+                config=stage.config,
+                ddp_config=_ddp_config(settings),
+                module=stage,
+                disable_bucketing=True,
+                pg_collection=groups,
+            )
+            for stage in self.stages
+        ]
         self.optimizer = get_megatron_optimizer(
-            _optimizer_config(settings, dtype=module.config.params_dtype),
-            [self.ddp],
+            _optimizer_config(settings, dtype=self.stages[0].config.params_dtype),
+            self.ddp,
             use_gloo_process_groups=False,
             pg_collection=groups,
         )
@@ -94,16 +101,35 @@ class TrainableModel:
         return float(self.scheduler.get_lr({"max_lr": self.settings.lr, "min_lr": self.settings.min_lr}))
 
     def zero_grad(self) -> None:
-        self.ddp.zero_grad_buffer()
+        for each in self.ddp:
+            each.zero_grad_buffer()
         self.optimizer.zero_grad()
 
-    def no_sync(self) -> AbstractContextManager[None]:
+    @contextmanager
+    def no_sync(self) -> Iterator[None]:
         """Backwards inside only add to the gradients; nothing is communicated."""
-        return self.ddp.no_sync()
+        with ExitStack() as region:
+            for each in self.ddp:
+                region.enter_context(each.no_sync())
+            yield
 
     def finalize_grads(self) -> None:
-        """Sum gradients over data-parallel ranks, and tied embeddings over first and last stage. Collective."""
-        finalize_model_grads([self.ddp], pg_collection=self.groups)
+        """Sum tied embeddings over first and last stage, and gradients over data-parallel ranks. Collective."""
+        self._sum_tied()
+        groups = copy.copy(self.groups)
+        groups.embd = None  # or Megatron would sum the tied copies
+        finalize_model_grads(self.ddp, pg_collection=groups)
+
+    def _sum_tied(self) -> None:
+        """Megatron does this after the sum over data-parallel ranks, from which the distributed optimizer keeps only a
+        part of each stage's gradients, not the same of both stages; and not for two copies on one rank (a V)."""
+        tied = [stage for stage in self.stages if stage.share_embeddings_and_output_weights]
+        copies = [s.shared_embedding_or_output_weight().main_grad for s in tied if s.pre_process != s.post_process]
+        if len(copies) == 2:
+            copies[0].add_(copies[1])
+            copies[1].copy_(copies[0])
+        elif copies:
+            dist.all_reduce(copies[0], group=self.groups.embd)
 
     def step(self) -> StepInfo:
         """Clip and update; collective over the model's ranks. All ranks take the same decision on a non-finite norm."""
@@ -125,7 +151,7 @@ class TrainableModel:
     def state(self) -> Mapping[str, Any]:
         """What this rank needs to go on: weights, optimizer state, schedule; for exact comparison and for saving."""
         return {
-            "model": self.module.state_dict_for_save_checkpoint(),
+            "model": [stage.state_dict_for_save_checkpoint() for stage in self.stages],
             "optimizer": self.optimizer.state_dict(),
             "scheduler": self.scheduler.state_dict(),
         }

@@ -5,14 +5,15 @@ build the same collections in the same sequence. Context and expert parallelism 
 Importing this module installs megatron_patches.
 """
 
-from collections.abc import Iterable
+import copy
+from collections.abc import Iterable, Sequence
 from datetime import timedelta
 
 import torch.distributed as dist
 
 import megatron_patches
 from fusedrl.parallel.layout import Layout, check_world
-from fusedrl.parallel.pipeline_view import ReversedGroup
+from fusedrl.parallel.pipeline_view import ReversedGroup, StageGroup
 
 megatron_patches.apply()
 
@@ -45,6 +46,7 @@ def build_groups(
     layout: Layout,
     *,
     reverse_pipeline: bool = False,
+    placement: Sequence[int] | None = None,
     timeout: timedelta = DEFAULT_TIMEOUT,
     key: str = "layout",
 ) -> ProcessGroupCollection:
@@ -52,18 +54,23 @@ def build_groups(
 
     With `reverse_pipeline` stage 0 sits on the last ranks: `collection.pp` is a view with a mirrored rank.
     The embedding group joins first and last stage (for tied embeddings) and is None on the stages between.
+    placement: the column of each stage where it is not one stage a column; `groups_of_stage` gives a stage's view.
     """
     check_world(layout, dist.get_world_size(), key=key)
     maker = _GroupMaker(timeout)
     members = {name: maker.own_group(layout.rank_lists(axes)) for name, axes in SPANS.items()}
-    members["embd"] = maker.own_group(_ends(ranks) for ranks in layout.rank_lists("pp"))
+    ends = (0, -1) if placement is None else (placement[0], placement[-1])
+    members["embd"] = maker.own_group(tuple(sorted({row[end] for end in ends})) for row in layout.rank_lists("pp"))
     if reverse_pipeline:
         members["pp"] = ReversedGroup(members["pp"])
     return ProcessGroupCollection(**members, inter_dist_opt=None)
 
 
-def _ends(ranks: tuple[int, ...]) -> tuple[int, ...]:
-    return tuple(sorted({ranks[0], ranks[-1]}))
+def groups_of_stage(groups: ProcessGroupCollection, *, stage: int, stages: int) -> ProcessGroupCollection:
+    """The same groups as one stage's module sees them: its pipeline rank is its stage."""
+    view = copy.copy(groups)
+    view.pp = StageGroup(groups.pp, stage=stage, stages=stages)
+    return view
 
 
 class _GroupMaker:

@@ -1,7 +1,9 @@
-"""A process group seen from its other end: the critic's pipeline runs over the actor's ranks in reverse.
+"""Pipeline groups as a model's stages see them. Megatron asks a pipeline group only for `rank()` and `size()`.
 
-torch sorts the ranks of a new group, so a reversed group does not exist; Megatron asks a pipeline group only for
-`rank()` and `size()`. This view answers `size - 1 - rank`: the last rank holds the embedding, rank 0 the head.
+ReversedGroup   `size - 1 - rank`: the critic's pipeline runs over the actor's ranks in reverse (torch sorts the ranks
+                of a new group, so a reversed one does not exist); the last rank holds the embedding, rank 0 the head
+StageGroup      stage k of S, whatever the rank: for ranks that hold several stages of a model
+
 torch.distributed's functions want the group itself: `plain(group)`.
 """
 
@@ -26,9 +28,26 @@ class ReversedGroup:
         return getattr(self.group, name)
 
 
-def plain(group: "dist.ProcessGroup | ReversedGroup") -> dist.ProcessGroup:
+class StageGroup:
+    """A pipeline group as one stage's module sees it; everything else is the group's own."""
+
+    def __init__(self, group: "dist.ProcessGroup | ReversedGroup", *, stage: int, stages: int) -> None:
+        self.group = plain(group)
+        self._stage, self._stages = stage, stages
+
+    def rank(self) -> int:
+        return self._stage
+
+    def size(self) -> int:
+        return self._stages
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.group, name)
+
+
+def plain(group: "dist.ProcessGroup | ReversedGroup | StageGroup") -> dist.ProcessGroup:
     """The torch process group behind a pipeline group."""
-    return group.group if isinstance(group, ReversedGroup) else group
+    return group.group if isinstance(group, ReversedGroup | StageGroup) else group
 
 
 def stage_ranks(group: "dist.ProcessGroup | ReversedGroup") -> tuple[int, ...]:

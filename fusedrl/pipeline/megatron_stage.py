@@ -19,7 +19,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from fusedrl.models.stages import stages_of
 from fusedrl.parallel.layout import Layout
+from fusedrl.parallel.placement import place_stages
 from fusedrl.pipeline.microbatch import MicroBatch
 from fusedrl.pipeline.postponed import postpone
 from fusedrl.pipeline.stage import PipelineModel
@@ -64,35 +66,51 @@ def columns_of(layout: Layout) -> tuple[tuple[int, ...], ...]:
     )
 
 
-def megatron_model(name: str, module: Any, *, layout: Layout, rank: int, reverse: bool = False) -> PipelineModel:
-    """The stage of a model that this rank holds. `reverse`: its pipeline runs from the last column to the first."""
-    refuse_unsupported(name, module.config)
-    te_layers = _te_layers(module)
-    delays = bool(te_layers) and module.config.delay_wgrad_compute
+def megatron_model(
+    name: str, module: Any, *, layout: Layout, rank: int, reverse: bool = False, placement: str = "line"
+) -> PipelineModel:
+    """The stages of a model that this rank holds (fusedrl.models.stages). `reverse`: its pipeline runs from the last
+    column to the first; `placement`: one of fusedrl.parallel.placement.SHAPES."""
+    columns, modules = place_stages(layout.pp, shape=placement, reverse=reverse), stages_of(module)
+    held = [stage for stage, column in enumerate(columns) if column == layout.coords(rank)[2]]
+    _check_built(name, modules, held=held, stages=len(columns), rank=rank)
+    config = modules[0].config
     weight_gradients.connect(lambda parameter, gradient: postpone(gradient, parameter=parameter))
-    pp = layout.coords(rank)[2]
-    placement = tuple(range(layout.pp))[::-1] if reverse else tuple(range(layout.pp))
-    stage = placement.index(pp)
-    is_edge = (stage == 0, stage == layout.pp - 1)
-    if (module.pre_process, module.post_process) != is_edge:
-        built = f"pre_process={module.pre_process}, post_process={module.post_process}"
-        raise ValueError(
-            f"model {name}: rank {rank} holds stage {stage} of {layout.pp}, its module was built with {built}"
-        )
+    te_layers = {stage: _te_layers(each) for stage, each in zip(held, modules, strict=True)}
+    own_way = any(te_layers.values())
+    delays = own_way and config.delay_wgrad_compute
     return PipelineModel(
         name=name,
-        placement=placement,
+        placement=columns,
         columns=columns_of(layout),
         tp=layout.tp,
-        stages={stage: MegatronStage(module)},
-        message_shape=_message_shape(module.config, tp=layout.tp),
-        dtype=module.config.pipeline_dtype or module.config.params_dtype,
-        device=next(module.parameters()).device,
-        modules=(module,),
-        before_pass=module.set_is_first_microbatch,
-        splits=not te_layers or delays,
-        delayed={stage: partial(_compute_delayed, te_layers)} if delays else {},
+        stages={stage: MegatronStage(each) for stage, each in zip(held, modules, strict=True)},
+        message_shape=_message_shape(config, tp=layout.tp),
+        dtype=config.pipeline_dtype or config.params_dtype,
+        device=next(modules[0].parameters()).device,
+        modules=tuple(modules),
+        before_pass=partial(_before_pass, modules),
+        splits=not own_way or delays,
+        delayed={stage: partial(_compute_delayed, layers) for stage, layers in te_layers.items()} if delays else {},
     )
+
+
+def _check_built(name: str, modules: list[Any], *, held: list[int], stages: int, rank: int) -> None:
+    """Each module is what its stage needs."""
+    if len(modules) != len(held):
+        raise ValueError(f"model {name}: rank {rank} holds stages {held} of {stages}, {len(modules)} were built")
+    for stage, module in zip(held, modules, strict=True):
+        refuse_unsupported(name, module.config)
+        if (module.pre_process, module.post_process) != (stage == 0, stage == stages - 1):
+            built = f"pre_process={module.pre_process}, post_process={module.post_process}"
+            raise ValueError(
+                f"model {name}: rank {rank} holds stage {stage} of {stages}, its module was built with {built}"
+            )
+
+
+def _before_pass(modules: list[Any]) -> None:
+    for module in modules:
+        module.set_is_first_microbatch()
 
 
 def _te_layers(module: Any) -> list[Any]:

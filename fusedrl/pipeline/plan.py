@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from fusedrl.parallel.placement import place_stages
 from fusedrl.pipeline.costs import ConstantCost, Cost
 from fusedrl.pipeline.program import Program, make_program
 from schedules.builders.greedy import greedy
@@ -40,7 +41,8 @@ Shapes = tuple[tuple[int, int], ...]
 
 @dataclass(frozen=True)
 class Planned:
-    """One model's part of a pass. key: where its layout stands in the configuration, for error messages."""
+    """One model's part of a pass. shape: how its stages lie on the columns (fusedrl.parallel.placement).
+    key: where its layout stands in the configuration, for error messages."""
 
     name: str
     shapes: Shapes
@@ -48,13 +50,13 @@ class Planned:
     tp: int = 1
     dp: int = 1
     reverse: bool = False
+    shape: str = "line"
     trains: bool = True
     cost: Cost = field(default_factory=ConstantCost)
     key: str = ""
 
     def placement(self) -> tuple[int, ...]:
-        columns = tuple(range(self.pp))
-        return columns[::-1] if self.reverse else columns
+        return place_stages(self.pp, shape=self.shape, reverse=self.reverse)
 
 
 def plan_pass(
@@ -123,9 +125,11 @@ def read_order(path: Path, problem: Problem) -> Order:
 
 
 def _model(planned: Planned, *, split: bool) -> Model:
+    stages = len(planned.placement())
+
     def matrix(quantity: str) -> list[list[float]]:
         count = getattr(planned.cost, quantity)
-        return [[count(s, rows=rows, length=length) for rows, length in planned.shapes] for s in range(planned.pp)]
+        return [[count(s, rows=rows, length=length) for rows, length in planned.shapes] for s in range(stages)]
 
     if not planned.shapes:
         raise ValueError(f"{planned.name}: no micro-batches to plan")

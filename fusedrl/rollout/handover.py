@@ -122,21 +122,25 @@ def hand_over(source: nn.Module, target: nn.Module) -> HandOverReport:
 
 
 def describe(model: nn.Module | None) -> list[Shard]:
-    """The shards that this rank holds of a Megatron model."""
+    """The shards that this rank holds of a Megatron model: of its one stage, or of all in a ModuleList."""
     if model is None:
         return []
-    tp = model.pg_collection.tp
-    return [_shard(name, parameter, model=model, tp=tp) for name, parameter in model.named_parameters()]
+    stages = list(model.named_children()) if isinstance(model, nn.ModuleList) else [("", model)]
+    return [
+        _shard(name, parameter, model=stage, tp=stage.pg_collection.tp, prefix=f"{number}." if number else "")
+        for number, stage in stages
+        for name, parameter in stage.named_parameters()
+    ]
 
 
-def _shard(name: str, parameter: nn.Parameter, *, model: Any, tp: Any) -> Shard:
+def _shard(name: str, parameter: nn.Parameter, *, model: Any, tp: Any, prefix: str) -> Shard:
     # the mark is there with tp 1 too: both layouts must name the same dimension
     sharded = bool(getattr(parameter, "tensor_model_parallel", False))
     dim = int(parameter.partition_dim) if sharded else 0
     blocks = 2 if sharded and model.config.gated_linear_unit and ".linear_fc1." in name else 1
     return Shard(
         name=_whole_model_name(name, model),
-        local_name=name,
+        local_name=prefix + name,
         shape=tuple(parameter.shape),
         dim=dim,
         spans=_spans(

@@ -15,16 +15,18 @@ from megatron.core.models.gpt import GPTModel
 from torch import Tensor
 
 from fusedrl.models.architecture import Architecture
-from fusedrl.models.build import build_model
+from fusedrl.models.build import Head, build_model
 from fusedrl.models.fill import fill
 from fusedrl.models.hf_export import export_hf
 from fusedrl.models.hf_import import load_hf
 from fusedrl.models.logprob import entropy, token_log_probs
+from fusedrl.models.stages import build_stages, stages_of
 from fusedrl.models.training import OptimizerSettings, TrainableModel
 from fusedrl.models.weights import shapes
 from fusedrl.parallel.groups import ProcessGroupCollection, build_groups
 from fusedrl.parallel.layout import Layout
 from fusedrl.parallel.pipeline_view import stage_ranks
+from fusedrl.parallel.placement import place_stages
 
 TINY = Architecture(
     family="llama",
@@ -81,6 +83,45 @@ def import_and_export(start: str, end: str, *, layout: tuple[int, int, int], hea
     model = build_model(Architecture.from_folder(start), groups, head=head, dtype=getattr(torch, dtype), seed=9)
     load_hf(model, start)
     export_hf(model, groups, end, tokenizer_folder=start)
+
+
+def import_and_export_stages(
+    start: str, end: str, *, layout: tuple[int, int, int], placement: str, reverse: bool, head: Head
+) -> dict[str, Any]:
+    """Through several stages a rank; what this rank's stages hold."""
+    plan = Layout(*layout)
+    columns = place_stages(plan.pp, shape=placement, reverse=reverse)
+    groups = build_groups(plan, reverse_pipeline=reverse, placement=columns)
+    arch = Architecture.from_folder(start)
+    model = build_stages(arch, groups, placement=placement, reverse=reverse, head=head, seed=9)
+    load_hf(model, start)
+    export_hf(model, groups, end, tokenizer_folder=start)
+    trained = TrainableModel(model, groups=groups, settings=OptimizerSettings())
+    optimized = {id(p) for group in trained.optimizer.param_groups for p in group["params"]}
+    stages = stages_of(model)
+    return {
+        "layers": [[layer.layer_number for layer in stage.decoder.layers] for stage in stages],
+        "embeds": [stage.pre_process for stage in stages],
+        "heads": [stage.post_process for stage in stages],
+        "all trained": len(optimized) == sum(1 for _ in model.parameters()),
+        "configs": len({id(stage.config) for stage in stages}),
+    }
+
+
+def stages_of_seed(*, placement: str, folder: str) -> dict[str, str]:
+    groups = build_groups(Layout(pp=dist.get_world_size()))
+    export_hf(build_stages(TINY, groups, placement=placement, seed=11), groups, folder)
+    return digests(folder)
+
+
+def stages_error(layers: int, *, placement: str) -> str:
+    try:
+        build_stages(
+            replace(TINY, num_layers=layers), build_groups(Layout()), placement=placement, key="actor.megatron"
+        )
+    except ValueError as error:
+        return str(error)
+    return ""
 
 
 def load_error(folder: str, *, head: str) -> str:

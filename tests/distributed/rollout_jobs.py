@@ -10,11 +10,12 @@ import torch.distributed as dist
 from torch import nn
 
 from fusedrl.models.architecture import Architecture
-from fusedrl.models.build import build_model
 from fusedrl.models.hf_import import load_hf
 from fusedrl.models.logprob import token_log_probs
+from fusedrl.models.stages import build_stages
 from fusedrl.parallel.groups import build_groups
 from fusedrl.parallel.layout import Layout
+from fusedrl.parallel.placement import place_stages
 from fusedrl.rollout.handover import HandOver, hand_over
 from fusedrl.rollout.megatron import MegatronEngine
 from fusedrl.rollout.requests import Completion, Request
@@ -25,11 +26,20 @@ MAX_LENGTH = 96
 
 
 def model_of(
-    folder: str, *, layout: Layout, loaded: bool = True, seed: int = 0, reverse: bool = False, head: Any = "lm"
+    folder: str,
+    *,
+    layout: Layout,
+    loaded: bool = True,
+    seed: int = 0,
+    reverse: bool = False,
+    head: Any = "lm",
+    placement: str = "line",
 ) -> Any:
     """A model of a checkpoint folder in some layout, with its weights or random ones."""
-    groups = build_groups(layout, reverse_pipeline=reverse)
-    model = build_model(Architecture.from_folder(folder), groups, head=head, seed=seed)
+    columns = place_stages(layout.pp, shape=placement, reverse=reverse)
+    groups = build_groups(layout, reverse_pipeline=reverse, placement=columns)
+    arch = Architecture.from_folder(folder)
+    model = build_stages(arch, groups, placement=placement, reverse=reverse, head=head, seed=seed)
     if loaded:
         load_hf(model, folder)
     return model

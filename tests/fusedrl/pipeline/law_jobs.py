@@ -7,6 +7,7 @@ Shapes: B rows, T tokens, V this rank's part of the vocabulary.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -19,16 +20,19 @@ from fusedrl.models.architecture import Architecture
 from fusedrl.models.build import build_model
 from fusedrl.models.fill import rules_of
 from fusedrl.models.logprob import token_log_probs
+from fusedrl.models.stages import build_stages, stages_of
 from fusedrl.models.training import OptimizerSettings, TrainableModel
 from fusedrl.models.weights import from_locals
 from fusedrl.parallel.groups import build_groups
 from fusedrl.parallel.layout import Layout
+from fusedrl.parallel.placement import place_stages
 from fusedrl.pipeline.executor import Executor, Work
 from fusedrl.pipeline.megatron_stage import megatron_model
 from fusedrl.pipeline.microbatch import MicroBatch, shapes_of
 from fusedrl.pipeline.plan import Planned, make_problem, may_split, order_by, plan_pass
 from fusedrl.pipeline.program import Program, make_program
 from fusedrl.pipeline.results import agree_shapes, gather_report, spread_outputs
+from fusedrl.pipeline.stage import LossFunction
 from fusedrl.pipeline.training import train_pass
 from tests.fusedrl.pipeline.orders import random_order
 
@@ -44,42 +48,47 @@ ARCH = Architecture(
     qkv_bias=True,
     initializer_range=0.2,
 )
-NAMES = ("actor", "critic")
 Passes = Sequence[Mapping[str, int]]
 
 
 class Job:
-    """Both models of one layout on this rank, and their executor."""
+    """The models of one layout on this rank, and their executor. shape: how their stages lie on the columns."""
 
-    def __init__(self, layout: Layout, *, distributed_optimizer: bool, tied: bool) -> None:
-        self.layout = layout
+    def __init__(
+        self, layout: Layout, *, names: Sequence[str], arch: Architecture, shape: str, distributed_optimizer: bool
+    ) -> None:
+        self.layout, self.shape = layout, shape
         self.dp_i = layout.coords(dist.get_rank())[1]
         self.models = {
-            name: _trainable(name, layout, distributed_optimizer=distributed_optimizer, tied=tied) for name in NAMES
+            name: _trainable(name, layout, arch=arch, shape=shape, distributed_optimizer=distributed_optimizer)
+            for name in names
         }
-        stages = [
-            megatron_model(n, m.module, layout=layout, rank=dist.get_rank(), reverse=n == "critic")
-            for n, m in self.models.items()
-        ]
+        place = {"layout": layout, "rank": dist.get_rank(), "placement": shape}
+        stages = [megatron_model(n, m.module, reverse=n == "critic", **place) for n, m in self.models.items()]
         self.executor = Executor(stages, timeout=30)
 
     def program(self, batches: Mapping[str, Sequence[MicroBatch]], *, method: str) -> Program:
         shapes = agree_shapes({name: shapes_of(each) for name, each in batches.items()})
         sizes = {"pp": self.layout.pp, "tp": self.layout.tp, "dp": self.layout.dp}
-        drawn = method.startswith(("random", "split"))
-        planned = [Planned(n, shapes[n], **sizes, reverse=n == "critic") for n in NAMES]
-        problem = make_problem(planned, split=method.startswith("split") if drawn else may_split(method))
-        order = random_order(problem, seed=int(method[-1])) if drawn else order_by(problem, method)
+        drawn = method.startswith(("random", "split", "mixed"))
+        planned = [Planned(n, shapes[n], **sizes, reverse=n == "critic", shape=self.shape) for n in self.models]
+        problem = make_problem(planned, split=method.startswith(("split", "mixed")) if drawn else may_split(method))
+        if not drawn:
+            return make_program(problem, order_by(problem, method))
+        order = random_order(problem, seed=int(method[-1]), whole=(1, 2) if method.startswith("mixed") else ())
         return make_program(problem, order)
 
 
-def _trainable(name: str, layout: Layout, *, distributed_optimizer: bool, tied: bool) -> TrainableModel:
-    arch = Architecture(**{**ARCH.__dict__, "tied": tied})
-    groups = build_groups(layout, reverse_pipeline=name == "critic")
-    head = "value" if name == "critic" else "lm"
-    module = build_model(arch, groups, head=head, seed=len(name))  # type: ignore[arg-type]
-    if head == "value" and module.post_process:  # it starts at zero, and would pass no gradient on
-        module.output_layer.weight.data.copy_(torch.linspace(-1, 1, arch.hidden_size)[None])
+def _trainable(
+    name: str, layout: Layout, *, arch: Architecture, shape: str, distributed_optimizer: bool
+) -> TrainableModel:
+    reverse, head = name == "critic", "value" if name == "critic" else "lm"
+    columns = place_stages(layout.pp, shape=shape, reverse=reverse)
+    groups = build_groups(layout, reverse_pipeline=reverse, placement=columns)
+    module = build_stages(arch, groups, placement=shape, reverse=reverse, head=head, seed=len(name))  # type: ignore[arg-type]
+    for stage in stages_of(module):
+        if head == "value" and stage.post_process:  # it starts at zero, and would pass no gradient on
+            stage.output_layer.weight.data.copy_(torch.linspace(-1, 1, arch.hidden_size)[None])
     settings = OptimizerSettings(lr=1e-3, clip_grad=0.5, use_distributed_optimizer=distributed_optimizer)
     return TrainableModel(module, groups=groups, settings=settings, name=name)
 
@@ -125,26 +134,25 @@ def run_law(
     replicas: int = 1,
     distributed_optimizer: bool = False,
     tied: bool = False,
+    shape: str = "line",
+    num_layers: int = 4,
 ) -> dict[str, Any]:
     """What this rank holds after each pass, as arrays; keys are "PASS/MODEL/WHAT/NAME".
 
-    layout: (tp, pp, dp). method: one of a schedule, random with a seed, or plain.
+    layout: (tp, pp, dp). method: one of a schedule, random (whole backwards), split or mixed with a seed, or plain.
+    passes: micro-batches of each model; the critic has the value head, any other name a language model's.
     """
-    job = Job(Layout(*layout), distributed_optimizer=distributed_optimizer, tied=tied)
+    names = list(passes[0])
+    arch = replace(ARCH, tied=tied, num_layers=num_layers)
+    job = Job(Layout(*layout), names=names, arch=arch, shape=shape, distributed_optimizer=distributed_optimizer)
     seen: dict[str, Any] = {}
     for number, counts in enumerate(passes):
         everything = {
-            name: [replica_batches(counts[name], seed=number, replica=r) for r in range(replicas)] for name in NAMES
+            name: [replica_batches(counts[name], seed=number, replica=r) for r in range(replicas)] for name in names
         }
         mine = {name: _share(each, job) for name, each in everything.items()}
         totals = {n: sum(int(valid_BT(m).sum()) for part in each for m in part) for n, each in everything.items()}
-        work = {
-            "actor": Work(
-                mine["actor"],
-                loss=partial(policy_loss, total=totals["actor"], tp_group=job.models["actor"].groups.tp),
-            ),
-            "critic": Work(mine["critic"], loss=partial(value_loss, total=totals["critic"])),
-        }
+        work = {name: Work(mine[name], loss=_loss(name, job.models[name], totals[name])) for name in names}
         if method == "plain":
             metrics = {name: _train_plainly(model, work[name]) for name, model in job.models.items()}
         else:
@@ -154,6 +162,12 @@ def run_law(
             seen |= _after_pass(model, f"{number}/{name}", whole_gradients=not distributed_optimizer)
             seen |= {f"{number}/{name}/metric/{key}": value for key, value in metrics[name].items()}
     return seen
+
+
+def _loss(name: str, model: TrainableModel, total: int) -> LossFunction:
+    if name == "critic":
+        return partial(value_loss, total=total)
+    return partial(policy_loss, total=total, tp_group=model.groups.tp)
 
 
 def _train_plainly(model: TrainableModel, work: Work) -> dict[str, float]:
@@ -193,10 +207,11 @@ def _after_pass(model: TrainableModel, key: str, *, whole_gradients: bool) -> di
 def _whole(model: TrainableModel, values: Sequence[Tensor], *, key: str) -> dict[str, np.ndarray]:
     """Values shaped like this rank's parameters, put together over tensor-parallel ranks, by Hugging Face name."""
     group, seen = model.groups.tp, {}
-    for rule, value in zip(rules_of(model.module), values, strict=True):
+    rules = [rule for stage in model.stages for rule in rules_of(stage)]
+    for rule, value in zip(rules, values, strict=True):
         shards = [torch.empty_like(value) for _ in range(group.size())]
         dist.all_gather(shards, value.contiguous(), group=group)
-        whole = from_locals(rule.kind, shards, arch=model.module.arch)
+        whole = from_locals(rule.kind, shards, arch=model.stages[0].arch)
         seen |= {f"{key}/{name}": each.clone().numpy() for name, each in zip(rule.sources, whole, strict=True)}
     return seen
 

@@ -1,5 +1,5 @@
 """The law: an order changes when work happens, never what is computed. On real Megatron-Core stages, actor forward and
-critic reversed: gradients, their norms, parameters and optimizer state after two passes."""
+critic reversed: gradients, their norms, parameters and optimizer state after two passes of different sizes."""
 
 from typing import Any
 
@@ -10,7 +10,10 @@ from tests.distributed.pool import RankPool
 
 RUN = "tests.fusedrl.pipeline.law_jobs:run_law"
 UNEQUAL = [{"actor": 4, "critic": 2}, {"actor": 1, "critic": 3}]
+EVEN = [{"actor": 4, "critic": 2}, {"actor": 2, "critic": 4}]  # interleaved 1F1B needs multiples of pp
 LAYOUTS = {"pp2": (1, 2, 1), "pp4": (1, 4, 1), "tp2_pp2": (2, 2, 1), "pp2_dp2": (1, 2, 2)}
+FULL = [(1, 2, 1), (1, 4, 1)]  # layouts that are tried with all orders; those with tp or dp with two
+ORDERS = ("fused", "fused_split", "zero_bubble", "random7", "split7", "mixed7")
 
 
 def run(ranks: RankPool, layout: tuple[int, int, int], **kwargs: Any) -> list[dict[str, Any]]:
@@ -54,27 +57,84 @@ def check_moved(results: list[dict[str, Any]]) -> None:
 def test_any_order_equals_serial_bit_for_bit(
     ranks: RankPool, layout: tuple[int, int, int], distributed_optimizer: bool
 ) -> None:
-    serial, *others = (
-        run(
-            ranks,
-            layout,
-            method=method,
-            passes=UNEQUAL,
-            replicas=layout[2],
-            distributed_optimizer=distributed_optimizer,
-        )
-        for method in ("serial", "fused_split", *([] if distributed_optimizer else ["fused", "random7", "split7"]))
-    )
+    orders = ("fused_split",) if distributed_optimizer else ORDERS if layout in FULL else ("fused", "mixed7")
+    options = {"passes": UNEQUAL, "replicas": layout[2], "distributed_optimizer": distributed_optimizer}
+    serial, *others = (run(ranks, layout, method=method, **options) for method in ("serial", *orders))
+    check_moved(serial)
+    for other in others:
+        assert_bit_equal(serial, other)
+
+
+@pytest.mark.parametrize("layout", [(1, 2, 1), (2, 2, 1), (1, 2, 2)], ids=["pp2", "tp2_pp2", "pp2_dp2"])
+@pytest.mark.parametrize(
+    ("shape", "methods"),
+    [
+        ("v", ["zero_bubble", "fused", "fused_split", "mixed3"]),
+        ("interleaved", ["interleaved", "fused_split", "split3"]),
+    ],
+)
+@pytest.mark.parametrize("tied", [False, True], ids=["untied", "tied"])
+def test_any_order_of_several_stages_a_rank_equals_serial_and_a_plain_loop(
+    ranks: RankPool, layout: tuple[int, int, int], shape: str, methods: list[str], tied: bool
+) -> None:
+    """Tied: in a V both copies of the table are on one rank."""
+    methods = methods if layout in FULL else ["fused_split"]
+    options = {"passes": EVEN, "replicas": layout[2], "tied": tied}
+    serial, *others = (run(ranks, layout, method=m, shape=shape, **options) for m in ("serial", *methods))
+    check_moved(serial)
+    for other in others:
+        assert_bit_equal(serial, other)
+    assert_close(merged(run(ranks, (1, 1, 1), method="plain", **options)), merged(serial))
+
+
+@pytest.mark.parametrize("distributed_optimizer", [False, True], ids=["adam", "distributed"])
+def test_law_holds_for_eight_stages_in_a_v_on_four_ranks(ranks: RankPool, distributed_optimizer: bool) -> None:
+    options = {"passes": UNEQUAL, "num_layers": 8, "distributed_optimizer": distributed_optimizer}
+    methods = ("serial", "fused_split") if distributed_optimizer else ("serial", "zero_bubble", "fused_split")
+    serial, *others = (run(ranks, (1, 4, 1), method=method, shape="v", **options) for method in methods)
     check_moved(serial)
     for other in others:
         assert_bit_equal(serial, other)
 
 
 @pytest.mark.parametrize("counts", [{"actor": 1, "critic": 1}, {"actor": 3, "critic": 1}, {"actor": 4, "critic": 4}])
-def test_law_holds_for_one_micro_batch_and_fewer_than_stages(ranks: RankPool, counts: dict[str, int]) -> None:
+@pytest.mark.parametrize(("shape", "layout"), [("line", (1, 4, 1)), ("v", (1, 2, 1))], ids=["line", "v"])
+def test_law_holds_for_one_micro_batch_and_fewer_than_stages(
+    ranks: RankPool, counts: dict[str, int], shape: str, layout: tuple[int, int, int]
+) -> None:
     passes = [counts, {"actor": 2, "critic": 3}]
-    serial, fused = (run(ranks, (1, 4, 1), method=method, passes=passes) for method in ("serial", "fused"))
-    assert_bit_equal(serial, fused)
+    serial, *others = (
+        run(ranks, layout, method=method, passes=passes, shape=shape)
+        for method in ("serial", "fused_split", "zero_bubble")
+    )
+    for other in others:
+        assert_bit_equal(serial, other)
+
+
+@pytest.mark.parametrize("names", [["actor"], ["critic"], ["actor", "critic", "second"]], ids="-".join)
+@pytest.mark.parametrize("shape", ["line", "v"])
+def test_law_holds_for_one_model_and_for_three(ranks: RankPool, names: list[str], shape: str) -> None:
+    passes = [{name: 2 + i for i, name in enumerate(names)}, {name: 3 - i for i, name in enumerate(names)}]
+    serial, *others = (
+        run(ranks, (1, 2, 1), method=method, passes=passes, shape=shape)
+        for method in ("serial", "fused_split", "split5")
+    )
+    check_moved(serial)
+    for other in others:
+        assert_bit_equal(serial, other)
+
+
+@pytest.mark.parametrize("layout", [(1, 1, 1), (2, 1, 1)], ids=["one", "tp2"])
+def test_table_shared_by_embedding_and_head_of_one_stage_counts_once_in_a_split_backward(
+    ranks: RankPool, layout: tuple[int, int, int]
+) -> None:
+    serial, split, mixed = (
+        run(ranks, layout, method=method, passes=UNEQUAL, tied=True) for method in ("serial", "split1", "mixed1")
+    )
+    check_moved(serial)
+    assert_bit_equal(serial, split)
+    assert_bit_equal(serial, mixed)
+    assert_close(merged(run(ranks, (1, 1, 1), method="plain", passes=UNEQUAL, tied=True)), merged(split))
 
 
 @pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
@@ -89,9 +149,11 @@ def test_fused_layouts_equal_a_plain_loop_on_one_rank(
     assert_close(merged(whole), merged(split))
 
 
-def test_distributed_optimizer_equals_a_plain_loop_on_one_rank(ranks: RankPool) -> None:
-    split = run(ranks, (1, 2, 2), method="fused", passes=UNEQUAL, replicas=2, distributed_optimizer=True)
-    whole = run(ranks, (1, 1, 1), method="plain", passes=UNEQUAL, replicas=2, distributed_optimizer=True)
+@pytest.mark.parametrize("tied", [False, True], ids=["untied", "tied"])
+def test_distributed_optimizer_equals_a_plain_loop_on_one_rank(ranks: RankPool, tied: bool) -> None:
+    options = {"passes": UNEQUAL, "replicas": 2, "distributed_optimizer": True, "tied": tied}
+    split = run(ranks, (1, 2, 2), method="fused", **options)
+    whole = run(ranks, (1, 1, 1), method="plain", **options)
     assert_close(merged(whole), merged(split))
 
 

@@ -15,6 +15,8 @@ SOURCES = {
     "pp4": {"layout": {"pp": 4}},
     "reversed_pp4": {"layout": {"pp": 4}, "reverse": True},
     "reversed_tp2xpp2": {"layout": {"tp": 2, "pp": 2}, "reverse": True},
+    "v_tp2xpp2": {"layout": {"tp": 2, "pp": 2}, "placement": "v"},
+    "interleaved_pp2xdp2": {"layout": {"pp": 2, "dp": 2}, "placement": "interleaved"},
 }
 
 
