@@ -108,8 +108,7 @@ def _draw_limits(bubbles: Any, memory: Any, points: Sequence[Point], *, cap: flo
 
 def _label_microbatches(axes: Any, counts: list[int]) -> None:
     axes.set(xlabel="micro-batches of each model")
-    if len(counts) > 1:
-        axes.set_xscale("log", base=2)
+    axes.set_xscale("log", base=2)
     axes.set_xticks(counts if len(counts) <= 10 else counts[:: -(-len(counts) // 10)])
     axes.xaxis.set_major_formatter("{x:.0f}")
     axes.minorticks_off()

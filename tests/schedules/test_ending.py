@@ -65,8 +65,9 @@ def test_long_lines_keep_their_ends():
 
 
 def test_a_full_disk_is_one_line():
-    code, _, err = shell(f"{COMMAND} bounds {EXP5} > /dev/full")
-    assert (code, err) == (2, "error: the output: No space left on device\n")
+    for command in ("bounds", "solve --method greedy --placement v"):
+        code, _, err = shell(f"{COMMAND} {command} {EXP5} > /dev/full")
+        assert (code, err) == (2, "error: the output: No space left on device\n")
 
 
 def test_a_closed_output_is_no_error():

@@ -62,6 +62,7 @@ def model(**change):
     ("make", "message"),
     [
         (lambda: model(name="a b"), "models: name 'a b' must be"),
+        (lambda: model(name="a" * 65), "models: name 'aaaaaaaaaaaa...aaaaaaaaaaaaa' must be up to 64 letters"),
         (lambda: model(microbatches=0), "actor.microbatches: expected a whole number of at least 1, got 0"),
         (lambda: model(placement=[]), "actor.placement: expected a list with the rank of each stage"),
         (lambda: model(placement=[0, []]), r"actor.placement\[1\]: the stage has no rank"),

@@ -69,11 +69,12 @@ def test_best_is_the_shortest_within_the_cap():
     points = [
         Point(2, 4, "serial", 30, 10, 0.5, 1.0, 0.1),
         Point(2, 4, "overlay", 10, 10, 0.1, 1.2, 0.1),
+        Point(2, 4, "gpipe", 20, 10, 0.3, 1.4, 0.1),
         Point(2, 4, "greedy", 20, 10, 0.3, 1.0, 0.1),
     ]
     text = page(points, {2: b""}, grid=replace(GRID, depths=[2]), limits=Limits())
     assert re.findall(r'<td class="best">([^<]*)</td>', text) == ["20", "30.00%"]
-    assert re.findall(r'<td class="over">([^<]*)</td>', text) == ["1.20 x"]
+    assert re.findall(r'<td class="over">([^<]*)</td>', text) == ["1.20 x", "1.40 x"]
 
 
 def test_table_and_charts_beside_the_page(tmp_path, text):

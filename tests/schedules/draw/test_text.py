@@ -6,7 +6,7 @@ import re
 import pytest
 
 from schedules.builders import gpipe, greedy
-from schedules.draw.text import room_of, takes_color, text_grid
+from schedules.draw.text import Scale, room_of, takes_color, text_grid
 from schedules.order import Order
 from schedules.problem import Model, Problem
 from schedules.replay import replay
@@ -82,6 +82,17 @@ def test_ops_that_vanish_beside_others_do_not_stretch_the_grid():
     problem = Problem(2, (Model("a", [0, 1], 2, [1e-320, 5], 1e-300),), comm=1e50)
     rows = body(text_grid(problem, gpipe(problem), width=30, most_folds=2), 2)
     assert {len(row) for row in rows} == {60}
+
+
+def test_ops_too_short_for_a_column_do_not_set_the_scale():
+    problem = Problem(2, (Model("a", [0, 1], 2, [1e-9, 5], 5),))
+    assert {len(row) for row in body(text_grid(problem, gpipe(problem)), 2)} == {5}
+
+
+def test_halves_of_a_column_go_up_wherever_an_op_starts():
+    scale = Scale(makespan=20.0, columns=10.0)
+    assert [scale.column(time) for time in (0, 0.9, 1, 3, 5, 20)] == [0, 0, 1, 2, 3, 10]
+    assert [scale.time(column) for column in (0, 5)] == [0, 10]
 
 
 def test_long_orders_give_way_to_the_room_and_say_so():
