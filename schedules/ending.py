@@ -25,7 +25,6 @@ def ending(run: Callable[[], int]) -> int:
     except ProblemError as error:
         return fail(str(error), code=2)
     except OSError as error:
-        _drop_output()  # what could not be written now cannot be at exit
         place = "the output" if error.filename is None else os.fsdecode(error.filename)
         return fail(f"{place}: {error.strerror or error}", code=2)
     except ImportError as error:
@@ -56,7 +55,4 @@ def _flush() -> None:
 
 def _drop_output() -> None:
     """Send what stdout still holds nowhere, or the interpreter would try once more at exit and complain."""
-    try:
-        _flush()
-    except OSError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
