@@ -47,7 +47,7 @@ def crossed() -> list[str]:
     problem = two_models(2)
     (actor, *_) = emulated_models(problem, rank=1, emulation=Emulation(0.001, payload=8))
     stage, said = actor.stages[1], []
-    for number, received in ((1, torch.tensor([1.0, 2.0])), (2, torch.tensor([1.0, 1.0]))):
+    for number, received in ((1, torch.tensor([1.0, 2.0])), (2, torch.tensor([1.0, 2.0]))):
         try:
             stage(MicroBatch(torch.tensor([[number]])), received)
         except AssertionError as error:
@@ -61,11 +61,11 @@ def crossed() -> list[str]:
     return said
 
 
-def oversleep(count: int) -> list[float]:
+def oversleep(count: int, *, ms: float) -> list[float]:
     """ms by which each of a row of sleeps missed its deadline."""
     missed = []
     for _ in range(count):
-        deadline = time.perf_counter_ns() + 1_000_000
+        deadline = time.perf_counter_ns() + int(ms * 1e6)
         sleep_until(deadline)
         missed.append((time.perf_counter_ns() - deadline) / 1e6)
     return missed

@@ -4,8 +4,7 @@ import pytest
 import torch
 
 from fusedrl.pipeline.memory import Held, MemoryMeter, peaks
-from schedules.builders.serial import serial_1f1b
-from schedules.order import Op
+from schedules.order import Op, Order
 from schedules.problem import Model, Problem
 from tests.distributed.pool import RankPool
 
@@ -45,6 +44,21 @@ def test_forward_only_models_hold_nothing_for_a_backward() -> None:
         Model("ref", [0], 2, 1.0, activation=5.0),
     )
     problem = Problem(1, models)
-    found = peaks(problem, serial_1f1b(problem), [[Held(F0, 1, 100), Held(B0, 0, 0)]], columns=[0])
+    between = Order(
+        (
+            tuple(
+                Op(name, kind, m, 0)
+                for name, kind, m in (
+                    ("actor", "F", 0),
+                    ("ref", "F", 0),
+                    ("actor", "B", 0),
+                    ("actor", "F", 1),
+                    ("ref", "F", 1),
+                    ("actor", "B", 1),
+                )
+            ),
+        )
+    )
+    found = peaks(problem, between, [[Held(F0, 1, 100), Held(B0, 0, 0)]], columns=[0])
     assert (found.microbatches, found.planned_microbatches) == ((1,), (1,))
-    assert (found.nbytes, found.planned) == ((100,), (5.0,))
+    assert (found.nbytes, found.planned) == ((100,), (8.0,))
