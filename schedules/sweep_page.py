@@ -63,7 +63,8 @@ def chart(points: Sequence[Point], *, grid: Grid) -> bytes:
     _draw_limits(bubbles, memory, points, cap=grid.cap)
     bubbles.set(title="bubble ratio", ylabel="share of rank time without work", ylim=(0, None))
     bubbles.yaxis.set_major_formatter(PercentFormatter(1.0))
-    memory.set(title="peak memory", ylabel="multiples of serial 1F1B's peak", ylim=(0, None))
+    highest = max(grid.cap or 0.0, *(point.peak_memory for point in points), 0.1)
+    memory.set(title="peak memory", ylabel="multiples of serial 1F1B's peak", ylim=(0, 1.1 * highest))
     for axes in (bubbles, memory):
         _label_microbatches(axes, sorted({point.microbatches for point in points}))
     figure.suptitle(f"{points[0].depth} ranks; {costs_of(grid)}", fontsize=9)

@@ -34,9 +34,11 @@ def legend_keys(problem: Problem, order: Order) -> list[Any]:
 
 def legend_columns(keys: Sequence[Any], *, width: float, size: float) -> int:
     """How many keys stand side by side in a figure of that width in inches, in letters of that size in points."""
-    longest = max(len(key.get_label()) for key in keys)
-    room = 0.9 * width * _INCH / (size * (_SWATCH + _LETTER * longest))
-    return max(1, min(_MOST_COLUMNS, int(room)))
+    widths = [size * (_SWATCH + _LETTER * len(key.get_label())) for key in keys]
+    room = 0.9 * width * _INCH
+    if len(keys) <= _MOST_COLUMNS and sum(widths) <= room:
+        return len(keys)
+    return max(1, min(_MOST_COLUMNS, int(room / max(widths))))
 
 
 def _short(name: str) -> str:

@@ -34,7 +34,8 @@ def test_many_models_with_long_names_have_few_and_short_keys():
 def test_columns_fit_the_width():
     keys = legend_keys(V, greedy(V))
     longest = max(len(key.get_label()) for key in keys)
-    few, many = (legend_columns(keys, width=width, size=9) for width in (9, 22))
-    assert 1 < few < many <= 9
-    assert few * longest * 0.55 * 9 <= 9 * 72
+    few, all_keys = (legend_columns(keys, width=width, size=9) for width in (5, 22))
+    assert 1 < few < all_keys == len(keys)
+    assert few * longest * 0.55 * 9 <= 5 * 72
+    assert legend_columns(keys * 5, width=22, size=9) <= 9
     assert legend_columns(keys, width=1, size=9) == 1
