@@ -5,6 +5,7 @@ from typing import Protocol
 
 from fusedrl.config.numbers import common_divisors, divisors, listed
 from fusedrl.config.schema import MegatronConfig, PPOConfig
+from fusedrl.parallel.placement import stages_a_column
 
 TP = "tensor_model_parallel_size"
 PP = "pipeline_model_parallel_size"
@@ -35,12 +36,17 @@ def check_ranks(megatron: MegatronConfig, *, key: str, world: int) -> Iterator[s
         )
 
 
-def check_model(megatron: MegatronConfig, *, key: str, numbers: ModelNumbers) -> Iterator[str]:
+def check_model(megatron: MegatronConfig, *, key: str, numbers: ModelNumbers, placement: str = "line") -> Iterator[str]:
     """Layers divide over stages; heads, KV heads and the feed-forward width over tensor ranks."""
-    pp = megatron.pipeline_model_parallel_size
-    if numbers.num_layers % pp:
-        fits = listed(divisors(numbers.num_layers), near=pp)
-        yield f"{key}.{PP}={pp} does not divide the model's {numbers.num_layers} layers; set it to {fits}"
+    pp, each, layers = megatron.pipeline_model_parallel_size, stages_a_column(placement), numbers.num_layers
+    if layers % pp:
+        fits = listed(divisors(layers), near=pp)
+        yield f"{key}.{PP}={pp} does not divide the model's {layers} layers; set it to {fits}"
+    elif layers % (pp * each):
+        yield (
+            f"{key}.{PP}={pp} with schedule.placement={placement} makes {pp * each} stages; they do not divide the "
+            f"model's {layers} layers; use schedule.placement=line or another {PP}"
+        )
     yield from check_tensor_split(f"{key}.{TP}", megatron.tensor_model_parallel_size, numbers=numbers)
 
 
@@ -81,7 +87,8 @@ def check_ppo_layouts(config: PPOConfig, *, world: int, models: Mapping[str, Mod
     for role, (key, megatron) in layouts(config).items():
         yield from check_ranks(megatron, key=key, world=world)
         if role in models:
-            yield from check_model(megatron, key=key, numbers=models[role])
+            placement = config.schedule.placement if role in ("actor", "critic") else "line"
+            yield from check_model(megatron, key=key, numbers=models[role], placement=placement)
     yield from _check_rollout(config, world=world, models=models)
     yield from _check_same_columns(config)
 

@@ -20,6 +20,7 @@ from fusedrl.config.check_layout import ModelNumbers, check_model, check_ppo_lay
 from fusedrl.config.derive import total_steps
 from fusedrl.config.errors import ConfigError
 from fusedrl.config.schema import PPOConfig, SFTConfig
+from fusedrl.config.schema.schedule import METHODS
 
 
 def require(problems: Sequence[str]) -> None:
@@ -95,12 +96,14 @@ def _check_reward(config: PPOConfig) -> Iterator[str]:
 
 
 def _check_schedule(config: PPOConfig) -> Iterator[str]:
-    method = config.schedule.method
+    method, placement = config.schedule.method, config.schedule.placement
     path = method.removeprefix("file:")
-    if path == method and method not in ("fused", "serial"):
-        yield f"schedule.method={method}: must be fused, serial or file:PATH"
+    if path == method and method not in METHODS:
+        yield f"schedule.method={method}: must be {', '.join(METHODS)} or file:PATH"
     elif path != method and not Path(path).is_file():
         yield f"schedule.method={method}: there is no such file"
+    if method == "interleaved" and placement != "interleaved":
+        yield f"schedule.method=interleaved needs schedule.placement=interleaved, not {placement}"
 
 
 def _check_warmup(config: PPOConfig) -> Iterator[str]:

@@ -42,12 +42,15 @@ def build_model(
     dtype: torch.dtype = torch.float32,
     seed: int = 0,
     padded_vocab: int | None = None,
+    delay_weight_gradients: bool = False,
     key: str = "model",
 ) -> GPTModel:
     """This rank's stage, weights drawn from `seed` (the same whole model in every layout).
 
     padded_vocab: rows of the embedding, where another layout's padding must be met (weight hand-over between tensor
     parallel sizes); by default the vocabulary is rounded up to a multiple of 128 x tp.
+    delay_weight_gradients: for split backwards; Transformer Engine's layers must be built for it, Megatron's own can
+    always split.
     key: the config key to name where the groups cannot hold the model.
     """
     tp, pp = groups.tp.size(), groups.pp.size()
@@ -58,7 +61,10 @@ def build_model(
             f"{key}: padded_vocab={padded} must hold {arch.vocab_size} tokens and be a multiple of tp={tp}"
         )
     _ensure_rng_tracker(groups.tp.rank())
-    model = _gpt_model(arch, groups, head=head, dtype=dtype, padded_vocab=padded)
+    config = transformer_config(arch, tp=tp, pp=pp, dtype=dtype)
+    # set after its own check, which allows it with one schedule of Megatron's alone
+    config.delay_wgrad_compute = delay_weight_gradients and uses_transformer_engine()
+    model = _gpt_model(arch, groups, config=config, head=head, padded_vocab=padded)
     model.arch, model.head, model.padded_vocab = arch, head, padded
     model.to(device=_device(), dtype=dtype)  # torch's RMSNorm does not read params_dtype
     _mark_partitions(model)
@@ -70,14 +76,14 @@ def _gpt_model(
     arch: Architecture,
     groups: parallel_groups.ProcessGroupCollection,
     *,
+    config: TransformerConfig,
     head: Head,
-    dtype: torch.dtype,
     padded_vocab: int,
 ) -> GPTModel:
     """Weights not yet filled; rotary frequencies and value head ours."""
     stage, stages = groups.pp.rank(), groups.pp.size()
     model = GPTModel(
-        config=transformer_config(arch, tp=groups.tp.size(), pp=stages, dtype=dtype),
+        config=config,
         transformer_layer_spec=_layer_spec(arch),
         vocab_size=padded_vocab,
         max_sequence_length=arch.max_position,
@@ -90,7 +96,7 @@ def _gpt_model(
     )
     model.rotary_pos_emb.inv_freq = inverse_frequencies(arch.rope, head_dim=arch.head_dim)
     if head == "value" and model.post_process:
-        model.output_layer = ValueHead(arch.hidden_size, dtype=dtype)
+        model.output_layer = ValueHead(arch.hidden_size, dtype=config.params_dtype)
     return model
 
 

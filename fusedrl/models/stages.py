@@ -4,6 +4,8 @@ One stage is its GPTModel; several are a ModuleList of them, in increasing stage
 functions that load, export, train and hand over a model.
 """
 
+from typing import Any
+
 import torch
 import torch.distributed as dist
 from megatron.core.models.gpt import GPTModel
@@ -25,6 +27,7 @@ def build_stages(
     head: Head = "lm",
     dtype: torch.dtype = torch.float32,
     seed: int = 0,
+    delay_weight_gradients: bool = False,
     key: str = "model",
 ) -> nn.Module:
     """This rank's stages of a model placed in one of `fusedrl.parallel.placement.SHAPES`; the groups know it, too."""
@@ -33,7 +36,8 @@ def build_stages(
     check_stages(arch, pp=pp, placement=placement, key=key)
     mine = [stage for stage, column in enumerate(columns) if column == dist.get_rank(plain(groups.pp))]
     views = [groups_of_stage(groups, stage=stage, stages=len(columns)) for stage in mine]
-    stages = [build_model(arch, view, head=head, dtype=dtype, seed=seed, key=key) for view in views]
+    options: dict[str, Any] = {"seed": seed, "delay_weight_gradients": delay_weight_gradients, "key": key}
+    stages = [build_model(arch, view, head=head, dtype=dtype, **options) for view in views]
     return stages[0] if len(stages) == 1 else nn.ModuleList(stages)
 
 

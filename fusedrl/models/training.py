@@ -79,7 +79,7 @@ class TrainableModel:
         self.ddp = [
             DistributedDataParallel(
                 config=stage.config,
-                ddp_config=_ddp_config(settings),
+                ddp_config=_ddp_config(settings, delay_wgrad=stage.config.delay_wgrad_compute),
                 module=stage,
                 disable_bucketing=True,
                 pg_collection=groups,
@@ -157,7 +157,7 @@ class TrainableModel:
         }
 
 
-def _ddp_config(settings: OptimizerSettings) -> DistributedDataParallelConfig:
+def _ddp_config(settings: OptimizerSettings, *, delay_wgrad: bool) -> DistributedDataParallelConfig:
     return DistributedDataParallelConfig(
         grad_reduce_in_fp32=True,
         overlap_grad_reduce=False,
@@ -165,6 +165,7 @@ def _ddp_config(settings: OptimizerSettings) -> DistributedDataParallelConfig:
         use_distributed_optimizer=settings.use_distributed_optimizer,
         average_in_collective=False,
         check_for_nan_in_grad=False,
+        delay_wgrad_compute=delay_wgrad,
     )
 
 

@@ -15,13 +15,14 @@ def planned_cost(
     architecture: Architecture,
     *,
     tp: int,
-    pp: int,
+    stages: int,
     dtype: torch.dtype = torch.float32,
 ) -> Cost:
     """GFLOP and MiB of a rank, or constants (the critic's own, the actor's for every other role)."""
     if schedule.costs == "constant":
         constants = schedule.critic if role == "critic" else schedule.actor
-        return ConstantCost(constants.forward, constants.backward, constants.activation)
+        times = constants.forward, constants.backward
+        return ConstantCost(*times, memory=constants.activation, weight_time=constants.backward_weight)
     head: Literal["lm", "value"] = "lm" if role in ("actor", "ref") else "value"
-    layers = [architecture.num_layers // pp] * pp
+    layers = [architecture.num_layers // stages] * stages
     return CountedCost(architecture, layers, head=head, tp=tp, bytes_each=dtype.itemsize)

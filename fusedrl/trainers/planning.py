@@ -11,7 +11,7 @@ from fusedrl.config.schema import ScheduleConfig
 from fusedrl.pipeline.costs import Cost
 from fusedrl.pipeline.executor import Work
 from fusedrl.pipeline.microbatch import shapes_of
-from fusedrl.pipeline.plan import Planned, Shapes, plan_pass
+from fusedrl.pipeline.plan import Planned, Shapes, plan_pass, without_training
 from fusedrl.pipeline.program import Program
 from fusedrl.pipeline.results import agree_shapes
 from fusedrl.trainers.costs import planned_cost
@@ -43,8 +43,7 @@ class Planner:
             for name, (role, work) in passes.items()
         ]
         trains = any(model.trains for model in models)
-        # an order from a file is made for training passes
-        method = self.schedule.method if trains or not self.schedule.method.startswith("file:") else "fused"
+        method = self.schedule.method if trains else without_training(self.schedule.method)
         cap = self.schedule.memory_cap if trains else None
         return plan_pass(models, method=method, memory_cap=cap, comm=self.schedule.comm)
 
@@ -59,6 +58,7 @@ def planned(role: Role, *, shapes: Shapes, trains: bool, cost: Cost) -> Planned:
         tp=layout.tp,
         dp=layout.dp,
         reverse=role.spec.reverse,
+        shape=role.spec.placement,
         trains=trains,
         cost=cost,
         key=role.spec.key,
@@ -66,5 +66,5 @@ def planned(role: Role, *, shapes: Shapes, trains: bool, cost: Cost) -> Planned:
 
 
 def _cost(schedule: ScheduleConfig, role: Role) -> Cost:
-    layout = role.layout
-    return planned_cost(schedule, role.name, role.architecture, tp=layout.tp, pp=layout.pp, dtype=role.spec.dtype)
+    stages, dtype = len(role.pipeline.placement), role.spec.dtype
+    return planned_cost(schedule, role.name, role.architecture, tp=role.layout.tp, stages=stages, dtype=dtype)

@@ -16,6 +16,7 @@ from fusedrl.data.tokenizer import Tokenizer
 from fusedrl.models.architecture import Architecture
 from fusedrl.models.hf_folder import HfFolder
 from fusedrl.models.weights import VALUE_HEAD
+from fusedrl.parallel.placement import stages_a_column
 from fusedrl.pipeline.plan import Planned, plan_pass
 from fusedrl.rewards.function import VERIFIER
 from fusedrl.rewards.runner import RewardRunner
@@ -140,9 +141,10 @@ def _plan(config: PPOConfig, models: Mapping[str, Architecture], *, world: int) 
     """The schedule can be made for an update of the longest samples: file, memory cap, placement."""
     sizes, actor, critic = derive_ppo(config, world=world), config.actor_rollout_ref.actor, config.critic
     rows = {"actor": actor.ppo_micro_batch_size_per_gpu, "critic": critic.ppo_micro_batch_size_per_gpu}
-    planned = []
+    planned, shape = [], config.schedule.placement
     for name in ("actor", "critic"):
         layout = sizes.models[name]
+        stages = layout.pp * stages_a_column(shape)
         planned.append(
             Planned(
                 name,
@@ -151,7 +153,8 @@ def _plan(config: PPOConfig, models: Mapping[str, Architecture], *, world: int) 
                 tp=layout.tp,
                 dp=layout.dp,
                 reverse=name == "critic",
-                cost=planned_cost(config.schedule, name, models[name], tp=layout.tp, pp=layout.pp),
+                shape=shape,
+                cost=planned_cost(config.schedule, name, models[name], tp=layout.tp, stages=stages),
             )
         )
     schedule = config.schedule

@@ -10,7 +10,7 @@ Every rank calls these functions in the same sequence: they make process groups.
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 import torch.distributed as dist
@@ -18,11 +18,12 @@ from torch import Tensor, nn
 
 from fusedrl.config.schema import MegatronConfig, OptimConfig
 from fusedrl.models.architecture import Architecture
-from fusedrl.models.build import build_model
 from fusedrl.models.hf_import import load_hf
+from fusedrl.models.stages import build_stages
 from fusedrl.models.training import OptimizerSettings, TrainableModel
 from fusedrl.parallel.groups import ProcessGroupCollection, build_groups
 from fusedrl.parallel.layout import Layout
+from fusedrl.parallel.placement import place_stages
 from fusedrl.pipeline.executor import Executor
 from fusedrl.pipeline.megatron_stage import megatron_model
 from fusedrl.pipeline.stage import PipelineModel
@@ -33,7 +34,11 @@ Head = Literal["lm", "value"]
 
 @dataclass(frozen=True)
 class RoleSpec:
-    """What a role is made of. `key`: where its layout stands in the configuration, named in errors."""
+    """What a role is made of. `key`: where its layout stands in the configuration, named in errors.
+
+    placement: how its stages lie on the pipeline ranks (fusedrl.parallel.placement). splits: built for orders that
+    split backwards.
+    """
 
     name: str
     key: str
@@ -42,20 +47,30 @@ class RoleSpec:
     dtype: torch.dtype
     head: Head = "lm"
     reverse: bool = False
+    placement: str = "line"
+    splits: bool = False
 
     @staticmethod
     def of(
-        name: str, megatron: MegatronConfig, *, key: str, folder: str, head: Head = "lm", reverse: bool = False
+        name: str,
+        megatron: MegatronConfig,
+        *,
+        key: str,
+        folder: str,
+        head: Head = "lm",
+        reverse: bool = False,
+        placement: str = "line",
+        splits: bool = False,
     ) -> "RoleSpec":
         """From the configuration of a layout; the data-parallel size is what is left of the world."""
         tp, pp = megatron.tensor_model_parallel_size, megatron.pipeline_model_parallel_size
         layout = Layout.for_world(dist.get_world_size(), tp=tp, pp=pp, key=key)
-        return RoleSpec(name, key, folder, layout, getattr(torch, megatron.dtype), head, reverse)
+        return RoleSpec(name, key, folder, layout, getattr(torch, megatron.dtype), head, reverse, placement, splits)
 
 
 @dataclass(frozen=True, eq=False)
 class Role:
-    """A model of the job on this rank: its stage, its groups, and how the pipeline sees it."""
+    """A model of the job on this rank: its stages (fusedrl.models.stages), its groups, how the pipeline sees it."""
 
     spec: RoleSpec
     architecture: Architecture
@@ -103,12 +118,26 @@ def build_role(spec: RoleSpec, *, seed: int, timeout_s: float) -> Role:
     """A frozen role, its weights read from its folder. A collective of all ranks."""
     architecture = Architecture.from_folder(spec.folder)
     groups = build_groups(
-        spec.layout, reverse_pipeline=spec.reverse, timeout=timedelta(seconds=timeout_s), key=spec.key
+        spec.layout,
+        reverse_pipeline=spec.reverse,
+        placement=place_stages(spec.layout.pp, shape=spec.placement, reverse=spec.reverse),
+        timeout=timedelta(seconds=timeout_s),
+        key=spec.key,
     )
-    module = build_model(architecture, groups, head=spec.head, dtype=spec.dtype, seed=seed, key=spec.key)
+    place: dict[str, Any] = {"placement": spec.placement, "reverse": spec.reverse}
+    module = build_stages(
+        architecture,
+        groups,
+        head=spec.head,
+        dtype=spec.dtype,
+        seed=seed,
+        delay_weight_gradients=spec.splits,
+        key=spec.key,
+        **place,
+    )
     load_hf(module, spec.folder)
     module.eval()
-    pipeline = megatron_model(spec.name, module, layout=spec.layout, rank=dist.get_rank(), reverse=spec.reverse)
+    pipeline = megatron_model(spec.name, module, layout=spec.layout, rank=dist.get_rank(), **place)
     return Role(spec, architecture, groups, module, pipeline)
 
 

@@ -13,6 +13,7 @@ import torch.distributed as dist
 from fusedrl.config.derive import derive_ppo, total_steps
 from fusedrl.config.schema import AlgorithmConfig, PPOConfig
 from fusedrl.data.tokenizer import Tokenizer
+from fusedrl.pipeline.plan import may_split
 from fusedrl.rewards.function import VERIFIER
 from fusedrl.rewards.runner import RewardRunner
 from fusedrl.rl.kl import AdaptiveController, FixedController
@@ -59,8 +60,9 @@ def ppo_run(config: PPOConfig, *, command: list[str]) -> Iterator[tuple[PPO, int
 
 def _trained(config: PPOConfig, *, updates: int) -> tuple[TrainedRole, TrainedRole]:
     policy, critic = config.actor_rollout_ref, config.critic
+    place: dict[str, Any] = {"placement": config.schedule.placement, "splits": may_split(config.schedule.method)}
     actor_spec = RoleSpec.of(
-        "actor", policy.actor.megatron, key="actor_rollout_ref.actor.megatron", folder=policy.model.path
+        "actor", policy.actor.megatron, key="actor_rollout_ref.actor.megatron", folder=policy.model.path, **place
     )
     critic_spec = RoleSpec.of(
         "critic",
@@ -69,6 +71,7 @@ def _trained(config: PPOConfig, *, updates: int) -> tuple[TrainedRole, TrainedRo
         folder=critic.model.path,
         head="value",
         reverse=True,
+        **place,
     )
     options: dict[str, Any] = {"steps": updates, "seed": config.trainer.seed, "timeout_s": config.trainer.timeout_s}
     return (

@@ -50,11 +50,12 @@ def random_samples(size: int) -> Samples:
     return gather_samples(completions, max_response_length=WIDTH, pad_id=0)
 
 
-def build(folder: str, *, tp: int, pp: int) -> tuple[TrainedRole, TrainedRole]:
+def build(folder: str, *, tp: int, pp: int, placement: str = "line") -> tuple[TrainedRole, TrainedRole]:
     megatron = MegatronConfig(tensor_model_parallel_size=tp, pipeline_model_parallel_size=pp)
     optim = OptimConfig(lr=1e-2)
-    actor = RoleSpec.of("actor", megatron, key="actor", folder=folder)
-    critic = RoleSpec.of("critic", megatron, key="critic", folder=folder, head="value", reverse=True)
+    place: dict[str, Any] = {"placement": placement, "splits": True}
+    actor = RoleSpec.of("actor", megatron, key="actor", folder=folder, **place)
+    critic = RoleSpec.of("critic", megatron, key="critic", folder=folder, head="value", reverse=True, **place)
     options: dict[str, Any] = {"distributed_optimizer": False, "steps": 100, "seed": 0, "timeout_s": TIMEOUT_S}
     return build_trained_role(actor, optim, **options), build_trained_role(critic, optim, **options)
 
@@ -86,9 +87,11 @@ def infer_all(folder: str, *, tp: int, pp: int, ref_pp: int) -> dict[str, list[A
     return {name: x_BR.masked_fill(~mask_BR, 0.0).tolist() for name, x_BR in found.items()}
 
 
-def train(folder: str, *, tp: int, pp: int, method: str, actor_micro: int, critic_micro: int) -> dict[str, Any]:
+def train(
+    folder: str, *, tp: int, pp: int, method: str, actor_micro: int, critic_micro: int, placement: str = "line"
+) -> dict[str, Any]:
     """Two epochs of two mini-batches; metrics of all updates, and this rank's weights and optimizer state."""
-    actor, critic = build(folder, tp=tp, pp=pp)
+    actor, critic = build(folder, tp=tp, pp=pp, placement=placement)
     executor, planner = make_executor([actor, critic], timeout_s=TIMEOUT_S), Planner(ScheduleConfig(method=method))
     samples = random_samples(16)
     logp = forward.log_probs(actor, temperature=1.0, width=WIDTH, with_entropy=False)
@@ -113,9 +116,9 @@ def train(folder: str, *, tp: int, pp: int, method: str, actor_micro: int, criti
     return {"metrics": metrics, "state": state, "mean": experience.metrics()}
 
 
-def generate(folder: str, *, tp: int, pp: int, rollout_tp: int) -> list[list[int]]:
+def generate(folder: str, *, tp: int, pp: int, rollout_tp: int, placement: str = "line") -> list[list[int]]:
     """Greedy responses of the generating copy after it took over the trained layout's weights."""
-    actor, _ = build(folder, tp=tp, pp=pp)
+    actor, _ = build(folder, tp=tp, pp=pp, placement=placement)
     config = RolloutConfig(tensor_model_parallel_size=rollout_tp, max_running_requests=3)
     generator = build_generator(actor, config, max_length=16, timeout_s=TIMEOUT_S)
     with torch.no_grad():

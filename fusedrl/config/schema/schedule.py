@@ -3,6 +3,9 @@
 from dataclasses import dataclass
 
 from fusedrl.config.schema.fields import group, key
+from fusedrl.parallel.placement import SHAPES
+
+METHODS = ("fused", "fused_split", "serial", "interleaved", "zero_bubble")  # fusedrl.pipeline.plan makes their orders
 
 
 @dataclass(frozen=True)
@@ -11,6 +14,9 @@ class CostConfig:
 
     forward: float = key(1.0, help="Duration of a forward, in any one unit of time", above=0)
     backward: float = key(2.0, help="Duration of a backward", above=0)
+    backward_weight: float | None = key(
+        None, help="The part of the backward that may be put off as W; null: half of it", above=0
+    )
     activation: float = key(1.0, help="Memory held from a forward to its backward, in memory_cap's unit", at_least=0)
 
 
@@ -18,7 +24,14 @@ class CostConfig:
 class ScheduleConfig:
     method: str = key(
         "fused",
-        help="fused: both models interleaved; serial: 1F1B, one model after the other; file:PATH: a saved order",
+        help="fused: both models interleaved; fused_split: with split backwards, too; serial (1F1B), interleaved, "
+        "zero_bubble (split): one model after the other; file:PATH: a saved order",
+    )
+    placement: str = key(
+        "line",
+        help="Stages of actor and critic on the pipeline ranks. line: one each; v, interleaved: two each, "
+        "as 0 1 1 0 or 0 1 0 1; they divide the layers",
+        choices=SHAPES,
     )
     costs: str = key(
         "counted",

@@ -36,6 +36,27 @@ def test_layers_are_refused_exactly_where_stages_do_not_divide_them(layers: int,
     assert bool(found) == (layers % pp != 0)
 
 
+@given(st.integers(1, 40), st.integers(1, 12), st.sampled_from(["v", "interleaved"]))
+def test_layers_divide_over_two_stages_a_rank_where_they_are_placed_so(layers: int, pp: int, placement: str) -> None:
+    numbers = Numbers(num_layers=layers)
+    found = list(check_model(megatron(pp=pp), key="k", numbers=numbers, placement=placement))
+    assert bool(found) == (layers % (2 * pp) != 0)
+    if found and layers % pp == 0:
+        assert found == [
+            f"k.{PP}={pp} with schedule.placement={placement} makes {2 * pp} stages; they do not divide the model's "
+            f"{layers} layers; use schedule.placement=line or another {PP}"
+        ]
+
+
+def test_placement_is_that_of_actor_and_critic() -> None:
+    config = ppo()
+    placed = replace(config, schedule=replace(config.schedule, placement="v"))
+    six = {role: Numbers(num_layers=6) for role in ("actor", "critic", "ref")}  # on two ranks: not over four stages
+    assert [line for line in check_ppo_layouts(config, world=2, models=six) if "layers" in line] == []
+    found = [line.partition("=")[0] for line in check_ppo_layouts(placed, world=2, models=six) if "layers" in line]
+    assert found == [f"actor_rollout_ref.actor.megatron.{PP}", f"critic.megatron.{PP}"]
+
+
 @given(st.integers(1, 16), st.integers(1, 16), st.integers(1, 16), st.integers(1, 8))
 def test_tensor_split_is_refused_exactly_where_a_part_does_not_divide(heads: int, kv: int, ffn: int, tp: int) -> None:
     numbers = Numbers(num_heads=heads, num_kv_heads=kv, ffn_hidden_size=ffn)

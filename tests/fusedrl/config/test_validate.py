@@ -34,7 +34,7 @@ def test_problems_of_all_kinds_are_told_together(numbers: Numbers) -> None:
         "data.val_files: validation",
         "critic.optim.betas",
         "custom_reward_function.path: nothing gives a reward",
-        "schedule.method=clever: must be fused, serial or file:PATH",
+        "schedule.method=clever: must be fused, fused_split, serial, interleaved, zero_bubble or file:PATH",
         "trainer.critic_warmup=60 leaves no step",
     ]
     assert [line.startswith(start) for line, start in zip(found, starts, strict=True)] == [True] * len(starts)

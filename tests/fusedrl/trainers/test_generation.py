@@ -23,13 +23,15 @@ def greedy_by_hugging_face(folder: str) -> list[list[int]]:
     return found
 
 
-@pytest.mark.parametrize(("world", "tp", "pp", "rollout_tp"), [(2, 1, 2, 1), (4, 1, 2, 1), (4, 2, 2, 2), (4, 2, 1, 1)])
+@pytest.mark.parametrize(
+    ("world", "tp", "pp", "rollout_tp", "placement"),
+    [(2, 1, 2, 1, "v"), (4, 1, 2, 1, "line"), (4, 2, 2, 2, "line"), (4, 2, 1, 1, "line")],
+)
 def test_generation_after_hand_over_equals_hugging_face(
-    ranks: RankPool, tmp_path: Path, world: int, tp: int, pp: int, rollout_tp: int
+    ranks: RankPool, tmp_path: Path, world: int, tp: int, pp: int, rollout_tp: int, placement: str
 ) -> None:
     folder = jobs.folder_of(tmp_path)
-    results = ranks.run(
-        "tests.distributed.trainer_jobs:generate", world=world, folder=folder, tp=tp, pp=pp, rollout_tp=rollout_tp
-    )
+    layout = {"tp": tp, "pp": pp, "rollout_tp": rollout_tp, "placement": placement}
+    results = ranks.run("tests.distributed.trainer_jobs:generate", world=world, folder=folder, **layout)
     expected = [tokens for tokens in greedy_by_hugging_face(folder) for _ in range(2)]
     assert all(result == expected for result in results)

@@ -47,6 +47,11 @@ def test_the_shipped_experiment_has_no_problem_and_leaves_nothing(tmp_path: Path
         ("custom_reward_function.name=nonesuch", "custom_reward_function.name=nonesuch"),
         ("schedule.memory_cap=0.0001", "schedule.method=fused, schedule.memory_cap=0.0001: memory_cap"),
         ("schedule.method=file:README.md", "schedule.method=file:README.md"),
+        ("schedule.method=interleaved", "schedule.method=interleaved needs schedule.placement=interleaved, not line"),
+        (
+            "schedule.actor.backward_weight=9 schedule.costs=constant schedule.method=zero_bubble",
+            "schedule.method=zero_",
+        ),
         ("data.task.prompt='{nonesuch}'", "data.task.prompt='{nonesuch}'"),
         ("data.task.config={min_terms: 9, max_terms: 3}", "data.task.config="),
         ("data.task.keep_spaces=true", "chain_sum["),  # the tokenizer has no space
@@ -54,9 +59,16 @@ def test_the_shipped_experiment_has_no_problem_and_leaves_nothing(tmp_path: Path
     ],
 )
 def test_each_mistake_is_one_line_that_begins_with_its_key(tmp_path: Path, override: str, start: str) -> None:
-    (line,) = problems(tmp_path, override)
+    (line,) = problems(tmp_path, *([override] if "'" in override or "{" in override else override.split()))
     assert line.startswith(start)
     assert "\n" not in line
+
+
+@pytest.mark.parametrize("placement", ["line", "v", "interleaved"])
+@pytest.mark.parametrize("method", ["fused_split", "zero_bubble", "interleaved"])
+def test_methods_and_placements_can_be_planned(tmp_path: Path, placement: str, method: str) -> None:
+    found = problems(tmp_path, f"schedule.placement={placement}", f"schedule.method={method}")
+    assert bool(found) == (method == "interleaved" != placement)
 
 
 def test_a_pending_warm_start_is_checked_by_the_model_it_will_make(tmp_path: Path) -> None:

@@ -23,6 +23,21 @@ def test_fused_training_is_bit_equal_to_serial(ranks: RankPool, tmp_path: Path, 
         assert all(torch.equal(a, b) for a, b in zip(mine["state"], theirs["state"], strict=True))
 
 
+@pytest.mark.parametrize(
+    ("placement", "method"),
+    [("line", "fused_split"), ("v", "zero_bubble"), ("v", "fused_split"), ("interleaved", "interleaved")],
+)
+def test_split_and_placed_training_is_bit_equal_to_serial(
+    ranks: RankPool, tmp_path: Path, placement: str, method: str
+) -> None:
+    folder = jobs.folder_of(tmp_path)
+    options = {"world": 2, "tp": 1, "pp": 2, "actor_micro": 1, "critic_micro": 2, "placement": placement}
+    made, serial = (train(ranks, folder, method=each, **options) for each in (method, "serial"))
+    for mine, theirs in zip(made, serial, strict=True):
+        assert mine["metrics"] == theirs["metrics"]
+        assert all(torch.equal(a, b) for a, b in zip(mine["state"], theirs["state"], strict=True))
+
+
 def test_metrics_are_invariant_to_layout_and_micro_batches(ranks: RankPool, tmp_path: Path) -> None:
     folder = jobs.folder_of(tmp_path)
     alone = train(ranks, folder, world=1, tp=1, pp=1, method="serial", actor_micro=8, critic_micro=8)[0]
