@@ -26,8 +26,8 @@ class Recorder:
     def finalize_grads(self) -> None:
         self._log.append(f"{self._name} finalize")
 
-    def run(self, program: Any, work: Any) -> str:
-        self._log.append("run")
+    def run(self, program: Any, work: Any, *, measure_memory: bool) -> str:
+        self._log.append("run measured" if measure_memory else "run")
         return "result"
 
 
@@ -40,6 +40,12 @@ def test_gradients_are_finalized_once_each_after_the_whole_pass() -> None:
         *["a zero", "c zero", "a quiet", "c quiet", "run"],
         *["c loud", "a loud", "a finalize", "c finalize"],
     ]
+
+
+def test_memory_is_measured_where_asked() -> None:
+    log: list[str] = []
+    train_pass(Recorder("", log), None, {}, models={}, measure_memory=True)  # type: ignore[arg-type]
+    assert log == ["run measured"]
 
 
 def test_a_model_with_a_loss_must_be_given() -> None:
