@@ -6,14 +6,16 @@ import torch
 import torch.distributed as dist
 
 from fusedrl.parallel import comm
-from fusedrl.parallel.groups import build_groups
+from fusedrl.parallel.groups import build_groups, groups_of_stage
 from fusedrl.parallel.layout import Layout
 from fusedrl.parallel.pipeline_view import plain, stage_ranks
+from fusedrl.parallel.placement import place_stages
 
 
-def members_of_groups(layout: tuple[int, int, int], *, reverse: bool) -> dict[str, Any]:
+def members_of_groups(layout: tuple[int, int, int], *, reverse: bool, placement: str | None = None) -> dict[str, Any]:
     """Global ranks of each of this rank's groups, its stage, and the ranks of all stages."""
-    groups = build_groups(Layout(*layout), reverse_pipeline=reverse)
+    columns = None if placement is None else place_stages(layout[1], shape=placement, reverse=reverse)
+    groups = build_groups(Layout(*layout), reverse_pipeline=reverse, placement=columns)
     found = {
         name: dist.get_process_group_ranks(group)
         for name in ("tp", "dp", "mp", "embd", "cp", "intra_dist_opt")
@@ -34,6 +36,19 @@ def two_collections_share_no_communicator() -> bool:
     layout = Layout(pp=dist.get_world_size())
     first, second = build_groups(layout), build_groups(layout, reverse_pipeline=True)
     return plain(first.pp) is not plain(second.pp)
+
+
+def stage_view(*, reverse: bool) -> dict[str, Any]:
+    """What a stage's module sees of a pipeline that holds twice as many stages as ranks."""
+    groups = build_groups(Layout(pp=dist.get_world_size()), reverse_pipeline=reverse)
+    view = groups_of_stage(groups, stage=3, stages=4)
+    return {
+        "rank": view.pp.rank(),
+        "size": view.pp.size(),
+        "group": plain(view.pp) is plain(groups.pp),
+        "others": (view.tp, view.dp) == (groups.tp, groups.dp),
+        "untouched": groups.pp.size() == dist.get_world_size(),
+    }
 
 
 def wrong_world(layout: tuple[int, int, int]) -> str:

@@ -20,6 +20,25 @@ def test_embedding_group_joins_first_and_last_stage_only(ranks: RankPool) -> Non
     assert [of_rank.get("embd") for of_rank in found] == [[0, 3], None, None, [0, 3]]
 
 
+@pytest.mark.parametrize(
+    ("placement", "reverse", "ends"),
+    [("v", False, [[0], None]), ("v", True, [None, [1]]), ("interleaved", False, [[0, 1], [0, 1]])],
+)
+def test_embedding_group_follows_the_placement(
+    ranks: RankPool, placement: str, reverse: bool, ends: list[list[int] | None]
+) -> None:
+    """In a V first and last stage are on one rank."""
+    options = {"layout": (1, 2, 1), "reverse": reverse, "placement": placement}
+    found = ranks.run(f"{JOBS}:members_of_groups", world=2, **options)
+    assert [of_rank.get("embd") for of_rank in found] == ends
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_stage_s_view_answers_its_stage_and_leaves_the_groups_alone(ranks: RankPool, reverse: bool) -> None:
+    expected = {"rank": 3, "size": 4, "group": True, "others": True, "untouched": True}
+    assert ranks.run(f"{JOBS}:stage_view", world=2, reverse=reverse) == [expected] * 2
+
+
 @pytest.mark.parametrize("reverse", [False, True])
 def test_reversed_pipeline_mirrors_the_stages(ranks: RankPool, reverse: bool) -> None:
     found = ranks.run(f"{JOBS}:members_of_groups", world=4, layout=(2, 2, 1), reverse=reverse)

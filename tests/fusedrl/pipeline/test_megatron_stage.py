@@ -1,6 +1,7 @@
 """What can be told without running Megatron-Core; test_law.py runs it."""
 
 from collections.abc import Sequence
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -26,6 +27,13 @@ def fake_module(*, first: bool, last: bool, layers: Sequence[Any] = (), **config
     )
 
 
+def stages(*modules: Any) -> Any:
+    """A ModuleList of stand-ins."""
+    made = torch.nn.ModuleList()
+    made.__dict__["_modules"] = {str(number): module for number, module in enumerate(modules)}
+    return made
+
+
 def test_columns_hold_the_ranks_of_one_coordinate_tp_fastest() -> None:
     layout = Layout(tp=2, pp=2, dp=2)
     assert columns_of(layout) == ((0, 4), (1, 5), (2, 6), (3, 7))
@@ -44,6 +52,25 @@ def test_module_built_for_another_stage_is_refused() -> None:
     module = fake_module(first=True, last=False)
     with pytest.raises(ValueError, match="rank 0 holds stage 1 of 2, its module was built with pre_process=True"):
         megatron_model("critic", module, layout=Layout(pp=2), rank=0, reverse=True)
+
+
+def test_several_stages_are_taken_in_increasing_order_and_all_told_of_a_pass() -> None:
+    seen: list[int] = []
+    modules = [fake_module(first=True, last=False), fake_module(first=False, last=True)]
+    for number, module in enumerate(modules):
+        module.set_is_first_microbatch = partial(seen.append, number)
+    model = megatron_model("actor", stages(*modules), layout=Layout(pp=2), rank=0, placement="v")
+    assert list(model.stages) == [0, 3] == list(model.held_by(0))
+    assert model.modules == tuple(modules)
+    assert model.before_pass is not None
+    model.before_pass()
+    assert seen == [0, 1]
+
+
+def test_stages_that_were_not_built_are_missed() -> None:
+    module = fake_module(first=True, last=False)
+    with pytest.raises(ValueError, match=r"actor: rank 0 holds stages \[0, 3\] of 4, 1 were built"):
+        megatron_model("actor", module, layout=Layout(pp=2), rank=0, placement="v")
 
 
 @pytest.mark.parametrize(("sequence_parallel", "length"), [(False, 6), (True, 3)])
