@@ -102,7 +102,7 @@ def hand_over_and_generate(
     folder: str, requests: Sequence[Request], *, source: dict[str, Any], tp: int
 ) -> tuple[list[Completion], dict[str, Any]]:
     """Loaded weights in a training layout, random ones in the generation layout; hand over, compare, generate."""
-    trained = model_of(folder, layout=Layout(**source["layout"]), reverse=source.get("reverse", False))
+    trained = model_of(folder, **{**source, "layout": Layout(**source["layout"])})
     engine = engine_of(folder, tp=tp, loaded=False, seed=5)
     wanted = model_of(folder, layout=Layout(tp=tp, dp=dist.get_world_size() // tp))
     vocab_size = Architecture.from_folder(folder).vocab_size

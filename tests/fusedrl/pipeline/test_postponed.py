@@ -8,6 +8,8 @@ from torch import Tensor
 
 from fusedrl.pipeline.postponed import postpone, postponing
 
+START = torch.linspace(0.2, 0.7, 64)
+
 
 class Product(torch.autograd.Function):
     """x * weight; puts the weight's gradient off where it may."""
@@ -25,28 +27,32 @@ class Product(torch.autograd.Function):
 
 
 def parameter() -> torch.nn.Parameter:
-    """With a gradient already there: 1/3 shows in which sequence float32 sums are made."""
-    made = torch.nn.Parameter(torch.tensor([0.7]))
-    made.grad = torch.tensor([1 / 3])
+    """With a gradient already there; of 64 float32 sums some show in which sequence they are made."""
+    made = torch.nn.Parameter(torch.linspace(0.3, 0.9, 64))
+    made.grad = START.clone()
     return made
 
 
+def source() -> Tensor:
+    return torch.linspace(0.1, 0.2, 64).requires_grad_()
+
+
 def thrice(weight: Tensor, x: Tensor) -> Tensor:
-    """Three uses of one weight; the gradients of the uses differ by orders of magnitude."""
-    return Product.apply(Product.apply(Product.apply(x, weight) * 1e3, weight).sin(), weight)
+    """Three uses of one weight."""
+    return Product.apply(Product.apply(Product.apply(x, weight) * 3, weight).sin(), weight).sum()
 
 
 @pytest.mark.parametrize("hooks", [False, True])
 def test_uses_of_one_parameter_add_up_as_in_a_whole_backward_bit_for_bit(hooks: bool) -> None:
     """Under hooks on saved tensors, too: a layer then sees other objects for its parameter."""
     weights = [parameter(), parameter()]
-    inputs = [torch.tensor([0.1], requires_grad=True) for _ in weights]
+    inputs = [source() for _ in weights]
     thrice(weights[0], inputs[0]).backward()
     with torch.autograd.graph.saved_tensors_hooks(lambda t: t, lambda t: t) if hooks else nullcontext():
         output = thrice(weights[1], inputs[1])
     with postponing() as put_off:
         output.backward()
-    assert weights[1].grad == torch.tensor([1 / 3])
+    assert torch.equal(weights[1].grad, START)  # type: ignore[arg-type]
     assert len(put_off) == 3
     put_off.run()
     assert torch.equal(weights[0].grad, weights[1].grad)  # type: ignore[arg-type]
@@ -57,7 +63,7 @@ def test_a_parameter_takes_one_sum_so_that_hooks_run_once() -> None:
     weight, seen = parameter(), []
     weight.register_post_accumulate_grad_hook(lambda p: seen.append(p.grad.clone()))
     with postponing() as put_off:
-        thrice(weight, torch.tensor([0.1], requires_grad=True)).backward()
+        thrice(weight, source()).backward()
     before = len(seen)
     put_off.run()
     assert len(seen) == before + 1
@@ -66,8 +72,8 @@ def test_a_parameter_takes_one_sum_so_that_hooks_run_once() -> None:
 def test_outside_nothing_is_put_off() -> None:
     assert not postpone(lambda: None)
     weight = parameter()
-    thrice(weight, torch.tensor([0.1], requires_grad=True)).backward()
-    assert weight.grad != torch.tensor([1 / 3])
+    thrice(weight, source()).backward()
+    assert not torch.equal(weight.grad, START)  # type: ignore[arg-type]
 
 
 def test_work_without_a_parameter_runs_later_too() -> None:
@@ -80,9 +86,9 @@ def test_work_without_a_parameter_runs_later_too() -> None:
 
 
 def test_what_the_work_read_is_free_afterwards_and_the_work_gone() -> None:
-    weight, x = parameter(), torch.tensor([0.1], requires_grad=True)
+    weight, x = parameter(), source()
     with postponing() as put_off:
-        (middle := Product.apply(x, weight)).backward()
+        (middle := Product.apply(x, weight).sum()).backward()
     read = weakref.ref(x)
     del middle, x
     gc.collect()
