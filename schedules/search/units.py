@@ -1,39 +1,69 @@
-"""Whole-number units for solvers that know no fractions."""
+"""Whole-number units for solvers that know no fractions.
+
+A unit follows from the ratios of the numbers alone: a problem in seconds and the same in nanoseconds give the same
+whole numbers. A number is whole where it is so up to 1e-10 of its value, well within what a check lets pass.
+"""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from fractions import Fraction
+from math import ceil, floor, lcm
 
-_SCALES = (1, 2, 4, 5, 10, 20, 25, 50, 100, 200, 500, 1000, 10_000)
-_MOST = 2.0**50  # units: sums of thousands of them stay within the 63 bits of CP-SAT
+_MOST = 2**32  # units of the largest number: thousands of them sum up within the 63 bits of CP-SAT
+_ROUNDED = 2**28  # units of the largest number where none is exact
+_FINEST = 10**6  # parts of the smallest number that a unit may be
+_CLOSE = 1e-10
 
 
 @dataclass(frozen=True)
 class Unit:
-    """Numbers times `scale` are whole; where no scale does that, `exact` is false and numbers are rounded up."""
+    """Numbers divided by `size` are whole; where no unit makes them so, `exact` is false and they are rounded."""
 
-    scale: float
+    size: float
     exact: bool
 
     def up(self, value: float) -> int:
-        """The number in whole units, rounded up unless it is whole but for floating point."""
-        scaled = value * self.scale
-        near = round(scaled)
-        return near if abs(scaled - near) < 1e-6 else int(scaled) + 1
+        """The number in whole units, rounded up unless it is whole; at least 1 where it is above 0."""
+        near = self._near(value)
+        return max(near, 1 if value > 0 else 0) if self._is_whole(value) else ceil(value / self.size)
 
     def down(self, value: float) -> int:
-        """The number in whole units, rounded down."""
-        scaled = value * self.scale
-        near = round(scaled)
-        return near if abs(scaled - near) < 1e-6 else int(scaled)
+        """The number in whole units, rounded down unless it is whole."""
+        return self._near(value) if self._is_whole(value) else floor(value / self.size)
+
+    def _near(self, value: float) -> int:
+        return round(value / self.size)
+
+    def _is_whole(self, value: float) -> bool:
+        return _close(value / self.size, self._near(value))
 
 
 def unit_of(values: Iterable[float]) -> Unit:
     """The coarsest unit in which all values are whole, and none of them too large for a solver."""
-    distinct = set(values)
-    largest = max(distinct, default=0.0)
-    for scale in _SCALES:
-        if largest * scale > _MOST:
-            return Unit(_MOST / largest, exact=False)
-        if all(abs(v * scale - round(v * scale)) < 1e-6 for v in distinct):
-            return Unit(scale, exact=True)
-    return Unit(_SCALES[-1], exact=False)
+    positive = sorted({value for value in values if value > 0})
+    if not positive:
+        return Unit(1.0, exact=True)
+    largest = positive[-1]
+    counted = [value for value in positive if value >= largest / _MOST]  # the rest is less than a solver can tell
+    size = _common_part(counted)
+    if size is None:
+        return Unit(largest / _ROUNDED, exact=False)
+    if len(counted) == len(positive):
+        return Unit(size, exact=True)
+    return Unit(size / max(1, _MOST // round(largest / size)), exact=False)
+
+
+def _common_part(values: list[float]) -> float | None:
+    """The largest number that all of the increasing values are multiples of; None where it would be too small."""
+    parts = 1
+    for value in values:
+        ratio = value / values[0]
+        near = Fraction(ratio).limit_denominator(_FINEST)
+        parts = lcm(parts, near.denominator)
+        if not _close(ratio, near) or values[-1] / values[0] * parts > _MOST:
+            return None
+    return values[0] / parts
+
+
+def _close(value: float, whole: float | Fraction) -> bool:
+    return abs(value - whole) <= _CLOSE * value
