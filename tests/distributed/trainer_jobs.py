@@ -133,7 +133,7 @@ def generate(folder: str, *, tp: int, pp: int, rollout_tp: int, placement: str =
     return [list(c.tokens) for c in completions]
 
 
-def folder_of(parent: Path) -> str:
+def folder_of(parent: Path, *, tied: bool = False) -> str:
     """A tiny checkpoint that layouts up to tp 2, pp 4 can hold."""
     from fusedrl.models.architecture import Architecture
     from fusedrl.models.hf_export import write_random_hf
@@ -149,6 +149,7 @@ def folder_of(parent: Path) -> str:
         vocab_size=VOCAB,
         max_position=64,
         initializer_range=0.2,
+        tied=tied,
         eos_token_ids=(2,),
         pad_token_id=0,
     )

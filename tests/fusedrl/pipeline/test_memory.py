@@ -25,7 +25,7 @@ def test_saved_storages_count_once_and_weights_not() -> None:
     assert torch.equal(x.grad, (2 * (x.detach() @ weight.detach())) @ weight.detach().T)
 
 
-@pytest.mark.parametrize(("kind", "builder"), [("opposed", "greedy"), ("v", "random1")])
+@pytest.mark.parametrize(("kind", "builder"), [("opposed", "greedy"), ("v", "random1"), ("v", "split_random")])
 def test_what_is_held_is_what_the_plan_says(ranks: RankPool, tmp_path: Path, kind: str, builder: str) -> None:
     job = "tests.fusedrl.pipeline.timeline_jobs:profiled"
     results = ranks.run(job, world=2, kind=kind, builder=builder, folder=str(tmp_path))

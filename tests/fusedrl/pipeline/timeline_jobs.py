@@ -15,6 +15,7 @@ from fusedrl.pipeline.trace import save_chrome_trace
 from schedules.problem import Model, Problem
 from tests.distributed.pipeline_jobs import (
     BUILDERS,
+    SPLITTING,
     microbatches,
     one_column_each,
     toy_loss,
@@ -36,8 +37,8 @@ def profiled(*, kind: str, builder: str, folder: str) -> dict[str, Any]:
     world = dist.get_world_size()
     placements = toy_placements(kind, world)
     executor = Executor([toy_model(n, placement=p, columns=one_column_each(world)) for n, p in placements.items()])
-    problem = toy_problem(placements, counts := {"actor": 4, "critic": 3})
-    program = make_program(problem, BUILDERS[builder](problem))
+    problem = toy_problem(placements, counts := {"actor": 4, "critic": 3}, split=builder in SPLITTING)
+    program = make_program(problem, (BUILDERS | SPLITTING)[builder](problem))
     work = {n: Work(microbatches(counts[n], seed=1), loss=toy_loss(1)) for n in counts}
     reports = [
         gather_report(executor, program, executor.run(program, work, measure_memory=measure))

@@ -2,10 +2,12 @@ from pathlib import Path
 
 import pytest
 
+from fusedrl.config.derive import derive_ppo
 from fusedrl.config.load import load
 from fusedrl.data.characters import write_character_tokenizer
 from fusedrl.models.architecture import Architecture
 from fusedrl.models.hf_export import write_random_hf
+from fusedrl.pipeline.plan import Planned, plan_pass
 from fusedrl.trainers.preflight import ppo_problems, sft_problems
 
 
@@ -69,6 +71,19 @@ def test_each_mistake_is_one_line_that_begins_with_its_key(tmp_path: Path, overr
 def test_methods_and_placements_can_be_planned(tmp_path: Path, placement: str, method: str) -> None:
     found = problems(tmp_path, f"schedule.placement={placement}", f"schedule.method={method}")
     assert bool(found) == (method == "interleaved" != placement)
+
+
+def test_orders_from_files_are_checked_against_the_placement(tmp_path: Path) -> None:
+    """The plan that is checked is the one that will run: two stages a rank where they are placed so."""
+    config = load("ppo", ["experiment=arithmetic", "parallel=pp2", "schedule.placement=v"])
+    layout = derive_ppo(config, world=2).models
+    shapes = {name: ((1, 1),) * layout[name].micro_batches for name in ("actor", "critic")}
+    placed = [Planned(name, shapes[name], pp=2, reverse=name == "critic", shape="v") for name in shapes]
+    program = plan_pass(placed, method="fused_split")
+    (tmp_path / "order.txt").write_text(program.order.to_text(program.problem))
+    asked = ("parallel=pp2", f"schedule.method=file:{tmp_path / 'order.txt'}")
+    assert problems(tmp_path / "v", *asked, "schedule.placement=v", world=2) == []
+    assert problems(tmp_path / "line", *asked, world=2) != []
 
 
 def test_a_pending_warm_start_is_checked_by_the_model_it_will_make(tmp_path: Path) -> None:

@@ -24,13 +24,18 @@ def test_fused_training_is_bit_equal_to_serial(ranks: RankPool, tmp_path: Path, 
 
 
 @pytest.mark.parametrize(
-    ("placement", "method"),
-    [("line", "fused_split"), ("v", "zero_bubble"), ("v", "fused_split"), ("interleaved", "interleaved")],
+    ("placement", "method", "tied"),
+    [
+        ("line", "fused_split", False),
+        ("v", "zero_bubble", False),
+        ("v", "fused_split", True),
+        ("interleaved", "interleaved", True),
+    ],
 )
 def test_split_and_placed_training_is_bit_equal_to_serial(
-    ranks: RankPool, tmp_path: Path, placement: str, method: str
+    ranks: RankPool, tmp_path: Path, placement: str, method: str, tied: bool
 ) -> None:
-    folder = jobs.folder_of(tmp_path)
+    folder = jobs.folder_of(tmp_path, tied=tied)
     options = {"world": 2, "tp": 1, "pp": 2, "actor_micro": 1, "critic_micro": 2, "placement": placement}
     made, serial = (train(ranks, folder, method=each, **options) for each in (method, "serial"))
     for mine, theirs in zip(made, serial, strict=True):
