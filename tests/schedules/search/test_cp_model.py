@@ -31,6 +31,18 @@ def test_ops_without_duration_come_in_a_sequence_that_can_run():
     assert check(problem, model.order()).makespan == 0
 
 
+def test_of_ops_without_duration_those_that_give_memory_back_come_first():
+    problem = Problem(1, (Model("a", [0], 2, 0, 2, 0, activation=1),), memory_cap=1)
+    for windows in (None, {("a", 0): 1}):
+        model = CpModel(problem, horizon=4, windows=windows)
+        model.satisfy(Limits(seconds=20))
+        check(problem, model.order())
+    apart = tuple(Model(name, [0], 1, 0, 2, 0, activation=1) for name in "ab")
+    model = CpModel(Problem(1, apart, memory_cap=1), horizon=4)
+    model.satisfy(Limits(seconds=20))
+    check(model.problem, model.order())
+
+
 def test_horizon_below_the_optimum_has_no_solution():
     problem = Problem(2, (Model("a", [0, 1], 2, 1, 2, activation=1),))
     model = CpModel(problem, horizon=8)

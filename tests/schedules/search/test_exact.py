@@ -70,9 +70,10 @@ def test_always_valid_and_never_worse_than_greedy(problem):
 
 
 def test_no_proof_is_claimed_where_numbers_are_rounded():
-    problem = Problem(2, (Model("a", [0, 1], 2, 2**0.5, 3**0.5), Model("b", [1, 0], 2, pi, e)))
-    found = least_makespan(problem, limits=Limits(seconds=5))
-    assert found.bound == lower_bound(problem)
+    models = (Model("a", [0, 1, 2], 3, 2**0.5, 3**0.5, activation=1), Model("b", [2, 1, 0], 3, pi, e, activation=1))
+    problem = Problem(3, models, memory_cap=2)
+    found = least_makespan(problem, limits=QUICK)
+    assert found.bound == lower_bound(problem) < check(problem, found.order).makespan
 
 
 def test_steps_make_it_reproducible():

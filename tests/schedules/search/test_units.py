@@ -68,3 +68,9 @@ def test_what_is_too_small_to_count_takes_little_of_the_room_of_the_others():
     assert not unit.exact
     assert unit.down(3.0) == 3 * unit.up(1.0)
     assert unit.up(1e-13) < unit.up(1.0) / 1e6
+
+
+def test_what_is_nearly_whole_is_not_whole():
+    unit = unit_of([1.0, 2.0000005])
+    assert not unit.exact
+    assert unit.up(2.0000005) > 2 * unit.up(1.0)
