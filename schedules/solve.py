@@ -21,8 +21,8 @@ BUILDERS: dict[str, Callable[[Problem], Order]] = {
     "overlay": overlay,
     "greedy": greedy,
 }
-SEARCHES = ("anneal", "exact", "auto")
-STARTING = ("anneal", "exact")  # those that may start from an order
+SEARCHES = ("anneal", "tabu", "exact", "auto")
+STARTING = SEARCHES  # those that may start from an order
 METHODS = (*BUILDERS, *SEARCHES)
 GENERAL = tuple(m for m in METHODS if m not in ("interleaved", "zero-bubble"))  # those that suit every problem
 
@@ -44,12 +44,22 @@ class Solution:
 
 
 def solve(
-    problem: Problem, *, method: str = "auto", limits: Limits | None = None, start: Order | None = None
+    problem: Problem,
+    *,
+    method: str = "auto",
+    limits: Limits | None = None,
+    start: Order | None = None,
+    apart: bool = False,
 ) -> Solution:
     """Raises ProblemError where the method does not suit the problem, OrderError where its order breaks the cap.
 
     Of the builders only greedy looks at the memory cap. start: an order that the search begins with, in greedy's place.
+    apart: one model after the other on every rank, without a barrier between (search/apart.py).
     """
+    if apart:
+        from schedules.search.apart import solve_apart
+
+        return solve_apart(problem, method=method, limits=limits or Limits())
     began = time.perf_counter()
     if start is not None:
         _check_start(problem, start, method=method)
@@ -108,7 +118,9 @@ def _run(problem: Problem, method: str, limits: Limits, start: Order | None) -> 
 
         found = least_makespan(problem, limits=limits, start=start)
         return found.order, found.bound
-    from schedules.search.auto import auto
+    from schedules.search.auto import auto, descend
 
-    found = auto(problem, limits=limits)
+    if method == "tabu":
+        return descend(problem, start or greedy(problem), limits=limits, goal=lower_bound(problem)), 0.0
+    found = auto(problem, limits=limits, start=start)
     return found.order, found.bound

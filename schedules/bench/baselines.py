@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from schedules.bench.apart import solve_apart
 from schedules.bench.markdown import cell, percent, table
 from schedules.bench.problems import capped, crossed, published, split
 from schedules.bench.table import Facts, Outcome, Rows, Settings, Table, facts_of
@@ -80,7 +79,7 @@ def _crossed(ranks: int, microbatches: int) -> Problem:
 
 def _baseline(problem: Problem, builder: str, settings: Settings) -> Facts:
     closed = replay(problem, BUILDERS[builder](problem))
-    searched = solve_apart(problem, method=settings.method, limits=settings.limits)
+    searched = solve(problem, method=settings.method, limits=settings.limits, apart=True)
     tried = {"closed form": closed, "searched": searched.replay}
     fitting = [how for how, result in tried.items() if problem.fits(result.max_peak_memory)]
     how = min(fitting, key=lambda how: (tried[how].makespan, tried[how].max_peak_memory), default=None)

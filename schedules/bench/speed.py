@@ -3,6 +3,7 @@
 import statistics
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from schedules.bench.markdown import table
@@ -14,6 +15,7 @@ from schedules.problem import Problem
 from schedules.replay import replay
 from schedules.search.anneal import anneal_makespan
 from schedules.search.limits import Limits
+from schedules.search.tabu import Tabu
 
 _TIMES = 5
 ROUND = 50_000  # neighbours of a figure at the most: a round of the annealing
@@ -21,7 +23,7 @@ _SIZES = ("exp0", "exp9")  # where speeds are taken
 
 
 def run(key: str, settings: Settings) -> Outcome:
-    """One figure; the key is a problem and `replay`, `neighbours` or `greedy`."""
+    """One figure; the key is a problem and `replay`, `neighbours` (annealing), `moves` (tabu search) or `greedy`."""
     name, what = key.split()
     return Outcome(_MEASURES[what](published(name), settings))
 
@@ -62,6 +64,15 @@ def _neighbours(problem: Problem, settings: Settings) -> Facts:
     return {"neighbours": steps, "seconds": seconds, "per_second": steps / seconds}
 
 
+def _moves(problem: Problem, settings: Settings) -> Facts:
+    """Moves that tabu search looks at in a second, from serial 1F1B on, without its set-up."""
+    steps, goal = min(settings.steps or ROUND, ROUND) // 10, lower_bound(problem)
+    searches = [Tabu(problem, serial_1f1b(problem), seed=settings.seed) for _ in range(_TIMES)]
+    seconds = sum(_seconds(partial(search.run, steps, cap=float("inf"), goal=goal)) for search in searches)
+    looked = sum(int(search.steps[1]) for search in searches)
+    return {"seconds": seconds / _TIMES, "per_second": looked / seconds}
+
+
 def _greedy(problem: Problem, settings: Settings) -> Facts:
     return {"seconds": median_seconds(lambda: greedy(problem))}
 
@@ -71,6 +82,6 @@ def _line(key: str, facts: Mapping[str, Any]) -> list[Any]:
     return [*key.split(), f"{facts['seconds']:.3g}", *(None if v is None else round(v) for v in speeds)]
 
 
-_MEASURES = {"replay": _replay, "neighbours": _neighbours, "greedy": _greedy}
-_KEYS = [f"{name} {what}" for what in ("replay", "neighbours") for name in _SIZES]
+_MEASURES = {"replay": _replay, "neighbours": _neighbours, "moves": _moves, "greedy": _greedy}
+_KEYS = [f"{name} {what}" for what in ("replay", "neighbours", "moves") for name in _SIZES]
 TABLE = Table((*_KEYS, *(f"{name} greedy" for name in PUBLISHED)), run, report, time_limit=60)

@@ -1,46 +1,88 @@
-"""auto: the methods in turn, each from the best order so far, until the bound is met or the time is over.
+"""auto: tabu descents side by side, one a worker, then CP-SAT on what they leave open.
 
-    greedy -> annealing (makespan) -> CP-SAT (makespan) -> polish of the memory
+    goal        the lower bound on the makespan
+    memory      the cap, which is hard; where there is none, serial 1F1B's peak, which is as low as one can get
 
-Under a memory cap the memory is good enough as it is; without one it is polished down to serial 1F1B's peak.
+The descents differ by their seeds; the first that meets both ends them all. What is left of the time goes to CP-SAT:
+to lower the memory where the makespan meets the bound, else to lower the makespan or to prove that it cannot be.
 """
 
 import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from threading import Event
 
 from schedules.bounds import lower_bound
 from schedules.builders import greedy, serial_1f1b
 from schedules.order import Order
 from schedules.problem import Problem
 from schedules.replay import replay
-from schedules.search.anneal import anneal_makespan, anneal_memory
-from schedules.search.exact import Found, least_makespan, least_memory
-from schedules.search.limits import Limits
+from schedules.search.descent import Descent
+from schedules.search.exact import Found, least_makespan, within
+from schedules.search.limits import Clock, Limits
 
-_ANNEAL, _EXACT = 0.3, 0.4  # shares of the limits; the rest, and what they leave, polishes the memory
+_DESCENT = 0.7  # of the limits
+_MOST_OPS = 2500  # beyond, CP-SAT finds nothing in minutes that the descents did not
+_CLOSE = 1e-9  # relative: sums in floating point
 
 
-def auto(problem: Problem, *, limits: Limits) -> Found:
+def auto(problem: Problem, *, limits: Limits, start: Order | None = None) -> Found:
     """The best order found within the limits, and the best bound on the makespan."""
     ends = time.perf_counter() + limits.seconds
-    found = Found(greedy(problem), lower_bound(problem))
-    if _open(problem, found):
-        found = Found(anneal_makespan(problem, limits=limits.part(_ANNEAL), start=found.order), found.bound)
-    if _open(problem, found):
-        found = least_makespan(problem, limits=limits.part(_EXACT), start=found.order)
-    left = Limits(max(0.0, ends - time.perf_counter()), limits.steps, limits.workers, limits.seed)
-    return Found(polish(problem, limits=left, start=found.order), found.bound)
+    bound, start = lower_bound(problem), start or greedy(problem)
+    order = descend(problem, start, limits=limits.part(_DESCENT), goal=bound)
+    left = replace(limits.part(1 - _DESCENT), seconds=max(0.0, ends - time.perf_counter()))
+    return _finish(problem, Found(order, bound), limits=left)
 
 
-def polish(problem: Problem, *, limits: Limits, start: Order) -> Order:
-    """Lower the peak memory at the makespan of `start` to serial 1F1B's: annealing, then CP-SAT from its result."""
-    enough = replay(problem, serial_1f1b(problem)).max_peak_memory
+def descend(problem: Problem, start: Order, *, limits: Limits, goal: float, apart: bool = False) -> Order:
+    """The best order of `limits.workers` descents; never worse than `start`, which must be within the cap.
+
+    apart: models keep their sequence on every rank.
+    """
+    peak, stop = aim(problem), Event()
+    free = start if apart or problem.memory_cap is None else _shorter(problem, start, greedy(problem.with_cap(None)))
+
+    def one(worker: int) -> Order:
+        clock = Clock(limits, stop=stop)
+        descent = Descent(problem, free, seed=limits.seed + worker, clock=clock, apart=apart)
+        if descent.within(goal=goal, cap=peak, hard=problem.memory_cap is not None):
+            stop.set()
+        return descent.order
+
+    with ThreadPoolExecutor(limits.workers) as pool:
+        found = list(pool.map(one, range(limits.workers)))
+    return min((start, *found), key=lambda order: merit(problem, order))
+
+
+def _shorter(problem: Problem, *orders: Order) -> Order:
+    return min(orders, key=lambda order: replay(problem, order).makespan)
+
+
+def aim(problem: Problem) -> float:
+    """The peak memory to reach: the cap, or without one serial 1F1B's."""
     if problem.memory_cap is not None:
-        return start
-    order = anneal_memory(problem, limits=limits.part(0.5), start=start, enough=enough)
-    if replay(problem, order).max_peak_memory <= enough * (1 + 1e-9):
-        return order
-    return least_memory(problem, limits=limits.part(0.5), start=order).order
+        return problem.memory_cap
+    least = max(problem.least_memory(rank) for rank in range(problem.ranks))
+    return max(least, replay(problem, serial_1f1b(problem)).max_peak_memory)
 
 
-def _open(problem: Problem, found: Found) -> bool:
-    return replay(problem, found.order).makespan > found.bound * (1 + 1e-9)
+def merit(problem: Problem, order: Order) -> tuple[bool, float, float]:
+    """What makes an order the better one, least first: within the cap, short, of little memory above `aim`."""
+    result = replay(problem, order)
+    peak = result.max_peak_memory
+    return not problem.fits(peak), result.makespan, max(peak, aim(problem))
+
+
+def _finish(problem: Problem, found: Found, *, limits: Limits) -> Found:
+    """CP-SAT from the descents' order, where something is open and the problem is small enough for it."""
+    result = replay(problem, found.order)
+    if sum(len(row) for row in found.order.rows) > _MOST_OPS or limits.seconds <= 0:
+        return found
+    if result.makespan > found.bound * (1 + _CLOSE):
+        exact = least_makespan(problem, limits=limits, start=found.order)
+        return Found(min((found.order, exact.order), key=lambda order: merit(problem, order)), exact.bound)
+    if result.max_peak_memory <= aim(problem) * (1 + _CLOSE):
+        return found
+    answer = within(problem, makespan=result.makespan, peak=aim(problem), limits=limits)
+    return found if answer.order is None else Found(answer.order, found.bound)

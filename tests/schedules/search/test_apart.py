@@ -2,9 +2,9 @@
 
 import pytest
 
-from schedules.bench.apart import in_turn, solve_apart
 from schedules.bench.problems import capped, published
 from schedules.check import check
+from schedules.search.apart import in_turn, solve_apart
 from schedules.search.limits import Limits
 from schedules.solve import solve
 
