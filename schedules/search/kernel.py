@@ -7,7 +7,8 @@ is the one of schedules/replay.py; it stops early once some op's end plus its ta
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
+
+from schedules.search.compiled import compiled
 
 Floats = np.ndarray
 Ints = np.ndarray
@@ -40,7 +41,7 @@ class Rows(NamedTuple):
     held: Floats  # rank x position: memory before the op
 
 
-@njit(cache=True)
+@compiled
 def replay_rows(t: Tables, rows: Rows, waiting: Ints, stack: Ints, limit: float) -> float:
     """Makespan; infinity where it would pass `limit` or ops wait for each other. Fills start and cause."""
     ops, length, place, start, cause = rows.ops, rows.length, rows.place, rows.start, rows.cause
@@ -90,7 +91,7 @@ def replay_rows(t: Tables, rows: Rows, waiting: Ints, stack: Ints, limit: float)
     return makespan if done == count else np.inf
 
 
-@njit(cache=True)
+@compiled
 def _random(state: Ints) -> float:
     """xorshift64*, in [0, 1)."""
     x = state[0]
@@ -101,7 +102,7 @@ def _random(state: Ints) -> float:
     return float((x * np.uint64(2685821657736338717)) >> np.uint64(11)) / 9007199254740992.0
 
 
-@njit(cache=True)
+@compiled
 def _swap(t: Tables, rows: Rows, r: int, p: int) -> None:
     a, b = rows.ops[r, p], rows.ops[r, p + 1]
     rows.ops[r, p], rows.ops[r, p + 1] = b, a
@@ -115,7 +116,7 @@ def _swap(t: Tables, rows: Rows, r: int, p: int) -> None:
     # held beyond the pair is the same either way
 
 
-@njit(cache=True)
+@compiled
 def _may_swap(t: Tables, a: int, b: int) -> bool:
     if t.chain[a] == t.chain[b]:
         return False
@@ -125,7 +126,7 @@ def _may_swap(t: Tables, a: int, b: int) -> bool:
     return True
 
 
-@njit(cache=True)
+@compiled
 def _critical_pairs(t: Tables, rows: Rows, pairs: Ints) -> int:
     """Neighbours on a longest path: only swapping such a pair can shorten the makespan. Gives their count."""
     last = 0
@@ -146,12 +147,12 @@ def _critical_pairs(t: Tables, rows: Rows, pairs: Ints) -> int:
     return found
 
 
-@njit(cache=True)
+@compiled
 def _over(memory: float, target: float) -> float:
     return memory - target if memory > target else 0.0
 
 
-@njit(cache=True)
+@compiled
 def excess_of(t: Tables, rows: Rows, target: float) -> float:
     """Memory above the target, summed over all forwards."""
     total = 0.0
@@ -163,7 +164,7 @@ def excess_of(t: Tables, rows: Rows, target: float) -> float:
     return total
 
 
-@njit(cache=True)
+@compiled
 def _excess_change(t: Tables, rows: Rows, r: int, p: int, target: float) -> float:
     a, b, held = rows.ops[r, p], rows.ops[r, p + 1], rows.held[r, p]
     change = 0.0
@@ -174,7 +175,7 @@ def _excess_change(t: Tables, rows: Rows, r: int, p: int, target: float) -> floa
     return change
 
 
-@njit(cache=True)
+@compiled
 def anneal_steps(
     t: Tables,
     rows: Rows,

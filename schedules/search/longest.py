@@ -7,8 +7,8 @@ An op is on a longest path where start + duration + tail is the makespan.
 """
 
 import numpy as np
-from numba import njit
 
+from schedules.search.compiled import compiled
 from schedules.search.layout import (
     ACQUIRE,
     AFTER,
@@ -30,7 +30,7 @@ from schedules.search.layout import (
 Array = np.ndarray
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def earliest_start(whole: Array, real: Array, link: Array, lag: Array, slots: Array, rows: Array, i: int) -> float:
     """When op i can start, by the starts of all that comes right before it."""
     time = 0.0
@@ -44,7 +44,7 @@ def earliest_start(whole: Array, real: Array, link: Array, lag: Array, slots: Ar
     return time
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def longest_after(
     whole: Array, real: Array, link: Array, lag: Array, slots: Array, rows: Array, lengths: Array, i: int
 ) -> float:
@@ -61,7 +61,7 @@ def longest_after(
     return time
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def makespan_of(real: Array, rows: Array, lengths: Array) -> float:
     """The end of the last op."""
     time = 0.0
@@ -72,7 +72,7 @@ def makespan_of(real: Array, rows: Array, lengths: Array) -> float:
     return time
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def settle(
     whole: Array,
     real: Array,
@@ -135,7 +135,7 @@ def settle(
     return makespan_of(real, rows, lengths)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def refresh(
     whole: Array,
     real: Array,

@@ -6,8 +6,8 @@ so only with its neighbour.
 """
 
 import numpy as np
-from numba import njit
 
+from schedules.search.compiled import compiled
 from schedules.search.layout import (
     ACQUIRE,
     AFTER,
@@ -33,7 +33,7 @@ from schedules.search.longest import refresh
 Array = np.ndarray
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def may_trade(whole: Array, link: Array, slots: Array, rank: int, i: int, j: int, near: bool, apart: bool) -> bool:
     """Whether j, which stands after i, may come before it. `near`: they are neighbours; `apart`: models keep apart."""
     if whole[i, CHAIN] == whole[j, CHAIN] or (apart and whole[i, MODEL] != whole[j, MODEL]):
@@ -50,7 +50,7 @@ def may_trade(whole: Array, link: Array, slots: Array, rank: int, i: int, j: int
     return True
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def is_legal(
     whole: Array, link: Array, slots: Array, rows: Array, rank: int, source: int, target: int, apart: bool
 ) -> bool:
@@ -66,7 +66,7 @@ def is_legal(
     return True
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def cannot_cycle(
     whole: Array, real: Array, link: Array, lag: Array, rows: Array, rank: int, source: int, target: int
 ) -> bool:
@@ -95,7 +95,7 @@ def cannot_cycle(
     return True
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def take_segment(rows: Array, segment: Array, rank: int, source: int, target: int) -> int:
     """Fill `segment` with the ops of the places concerned, in their sequence after the move; give their number."""
     count = abs(target - source)
@@ -110,7 +110,7 @@ def take_segment(rows: Array, segment: Array, rank: int, source: int, target: in
     return count + 1
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def change_of_excess(
     real: Array, rows: Array, held: Array, segment: Array, count: int, rank: int, low: int, cap: float
 ) -> float:
@@ -128,7 +128,7 @@ def change_of_excess(
     return change
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def longest_through(
     whole: Array,
     real: Array,
@@ -173,7 +173,7 @@ def longest_through(
     return longest
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def make_move(
     whole: Array,
     real: Array,
@@ -204,7 +204,7 @@ def make_move(
     return False
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _shift_all(
     whole: Array,
     real: Array,
@@ -232,7 +232,7 @@ def _shift_all(
     return count
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _shift(
     whole: Array,
     real: Array,
@@ -269,7 +269,7 @@ def _shift(
     return found
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _resequence(
     whole: Array,
     link: Array,
@@ -314,7 +314,7 @@ def _resequence(
     return fits
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _depends(
     whole: Array, link: Array, slots: Array, rows: Array, lengths: Array, marked: Array, i: int, step: int
 ) -> bool:

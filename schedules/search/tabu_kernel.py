@@ -9,8 +9,8 @@ while it does and falls while it does not. What a move reversed may not be turne
 """
 
 import numpy as np
-from numba import njit
 
+from schedules.search.compiled import compiled
 from schedules.search.layout import (
     ACQUIRE,
     BEFORE,
@@ -44,7 +44,7 @@ _SPAN = 4  # in reaches: how far a move for memory goes at most
 _SAMPLES = 3  # forwards above the cap that are looked at in one step
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def uniform(state: Array) -> float:
     """xorshift64*, in [0, 1)."""
     x = state[0]
@@ -55,12 +55,12 @@ def uniform(state: Array) -> float:
     return float((x * np.uint64(2685821657736338717)) >> np.uint64(11)) / 9007199254740992.0
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _pair(i: int, j: int) -> int:
     return (i * 1000003 + j * 7919) & (FORBIDDEN - 1)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _longest_path(
     whole: Array,
     real: Array,
@@ -105,7 +105,7 @@ def _longest_path(
     return count
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _slot_before(whole: Array, slots: Array, rows: Array, lengths: Array, i: int, j: int) -> int:
     """The slot of op i in whose row j stands right after it; -1 where there is none."""
     for k in range(whole[i, SLOT], whole[i, SLOT_END]):
@@ -115,7 +115,7 @@ def _slot_before(whole: Array, slots: Array, rows: Array, lengths: Array, i: int
     return -1
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _propose(moves: Array, count: int, rank: int, source: int, target: int) -> int:
     if count < len(moves):
         moves[count, 0], moves[count, 1], moves[count, 2] = rank, source, target
@@ -123,7 +123,7 @@ def _propose(moves: Array, count: int, rank: int, source: int, target: int) -> i
     return count
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _propose_at_blocks(
     whole: Array, slots: Array, rows: Array, lengths: Array, path: Array, steps: int, reach: int, moves: Array
 ) -> int:
@@ -156,7 +156,7 @@ def _propose_at_blocks(
     return count
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _has(values: Array, count: int, value: int) -> bool:
     for k in range(count):  # noqa: SIM110 (numba compiles no generator here)
         if values[k] == value:
@@ -164,7 +164,7 @@ def _has(values: Array, count: int, value: int) -> bool:
     return False
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _propose_for_memory(
     whole: Array,
     real: Array,
@@ -214,7 +214,7 @@ def _propose_for_memory(
     return count
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _is_forbidden(rows: Array, until: Array, step: int, rank: int, source: int, target: int) -> bool:
     i = rows[rank, source]
     for place in range(source + 1, target + 1):
@@ -226,7 +226,7 @@ def _is_forbidden(rows: Array, until: Array, step: int, rank: int, source: int, 
     return False
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _forbid_return(rows: Array, until: Array, step: int, rank: int, source: int, target: int) -> None:
     i = rows[rank, source]
     for place in range(source + 1, target + 1):
@@ -235,7 +235,7 @@ def _forbid_return(rows: Array, until: Array, step: int, rank: int, source: int,
         until[_pair(rows[rank, place], i)] = step
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def tabu_steps(
     whole: Array,
     real: Array,
@@ -336,7 +336,7 @@ def tabu_steps(
     return shortest
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _propose_any(
     whole: Array, link: Array, slots: Array, rows: Array, lengths: Array, moves: Array, apart: bool, random: Array
 ) -> int:

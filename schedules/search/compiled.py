@@ -1,0 +1,45 @@
+"""Compiling the search's functions with numba, kept on disk for as long as they are what the sources say.
+
+numba keeps a compiled function until the function's own file changes. Compiled into it, though, are the functions that
+it calls and the numbers that it names, in other files too, and numba would go on running the old ones. So what is kept
+bears the digest of all these files in its name: an edit or an upgrade of any of them compiles all anew. Where no folder
+can be written to, nothing is kept, and each process compiles for itself.
+"""
+
+import hashlib
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from numba import njit
+from numba.core.caching import CompileResultCacheImpl, FunctionCache
+
+FILES = ("compiled.py", "kernel.py", "layout.py", "longest.py", "moves.py", "tabu_kernel.py")  # all that is compiled
+
+
+def _digest() -> str:
+    sources = (Path(__file__).with_name(name).read_bytes() for name in FILES)
+    return hashlib.sha256(b"".join(hashlib.sha256(source).digest() for source in sources)).hexdigest()[:16]
+
+
+_DIGEST = _digest()
+
+
+class _Named(CompileResultCacheImpl):
+    """numba's files of one function, the digest in their names."""
+
+    def get_filename_base(self, fullname: str, abiflags: str) -> str:
+        return f"{super().get_filename_base(fullname, abiflags)}-{_DIGEST}"
+
+
+class _Cache(FunctionCache):
+    _impl_class = _Named
+
+
+def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function, compiled at its first call or read from disk; other threads run meanwhile."""
+    result = njit(function, nogil=True)
+    with suppress(RuntimeError):  # where there is no folder to keep it in
+        result._cache = _Cache(function)  # as numba's cache=True does with a FunctionCache
+    return result
