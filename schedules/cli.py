@@ -1,7 +1,7 @@
 """The command line: solve, replay, bounds, draw, sweep, problem; found and keep (found/commands.py).
 
     python -m schedules solve   PROBLEM [--method M] [--time-limit S] [--steps N] [--workers N] [--seed N]
-                                        [--memory-cap X] [--placement line|v|interleaved|auto] [--jitter J]
+                                        [--memory-cap X] [--placement line|v|interleaved|auto] [--jitter J] [--apart]
                                         [--start ORDER.csv] [--out ORDER.csv] [--out-problem FILE.yaml]
                                         [--keep NAME] [--json]
     python -m schedules replay  PROBLEM ORDER [--json]
@@ -36,7 +36,7 @@ from schedules.problem import Problem, ProblemError
 from schedules.problem_file import save_problem
 from schedules.replay import Replay
 from schedules.search.limits import Limits
-from schedules.solve import METHODS, meets, solve, solve_placements, solve_robust
+from schedules.solve import METHODS, SEARCHES, meets, solve, solve_placements, solve_robust
 from schedules.sweep_command import add_sweep
 from schedules.transformer import command as problem_command
 
@@ -60,6 +60,10 @@ def _solve(args: argparse.Namespace) -> int:
         raise ProblemError("--start: an order starts one search over one placement; drop --jitter or name a placement")
     if args.jitter and args.placement == "auto":
         raise ProblemError("--jitter: name one --placement; auto compares planned makespans only")
+    if args.apart and (args.start or args.jitter or args.placement == "auto" or args.method not in SEARCHES):
+        raise ProblemError(
+            "--apart: one search over one placement; drop --start, --jitter, --placement auto, a builder"
+        )
     placed = place(problem, shape="line" if args.placement == "auto" else args.placement)
     start = load_order(args.start, problem=placed) if args.start else None
     if args.placement == "auto":
@@ -67,7 +71,7 @@ def _solve(args: argparse.Namespace) -> int:
     elif args.jitter:
         solution = solve_robust(placed, method=args.method, limits=limits, jitter=args.jitter)
     else:
-        solution = solve(placed, method=args.method, limits=limits, start=start)
+        solution = solve(placed, method=args.method, limits=limits, start=start, apart=args.apart)
     if args.out:
         save_order(args.out, problem=solution.problem, order=solution.order)
     if args.out_problem:
@@ -165,7 +169,8 @@ def _parser() -> Parser:
     )
     solving.add_argument("--out", type=new_file, metavar="ORDER.csv")
     solving.add_argument("--out-problem", type=new_file, metavar="FILE.yaml", help="the problem as placed, for replay")
-    solving.add_argument("--start", metavar="ORDER", help="an order to start anneal or exact from, in greedy's place")
+    solving.add_argument("--start", metavar="ORDER", help="an order to start the search from, in greedy's place")
+    solving.add_argument("--apart", action="store_true", help="models one after the other on every rank, no barrier")
     solving.add_argument("--keep", metavar="NAME", help="keep the order in found/ where it is the best so far")
     replaying = _command(commands, "replay", _replay, "check an order and say what it amounts to")
     replaying.add_argument("order", metavar="ORDER")

@@ -213,3 +213,22 @@ def test_module_runs_and_a_closed_pipe_is_no_error():
 def test_package_runs_without_torch():
     code = "import sys; sys.modules['torch'] = None; import schedules.cli"
     assert subprocess.run([sys.executable, "-c", code], timeout=60).returncode == 0
+
+
+def test_models_kept_apart_follow_each_other_on_every_rank(capsys, tmp_path):
+    out = tmp_path / "apart.csv"
+    limits = ("--steps", "4000", "--workers", "1")
+    code, text, _ = run(capsys, "solve", EXP5, "--method", "tabu", "--apart", *limits, "--out", out, "--json")
+    assert (code, json.loads(text)["method"]) == (0, "tabu-apart")
+    for row in out.read_text(encoding="utf-8").splitlines():
+        if not row.startswith("#"):
+            models = [op.split(":")[0] for op in row.replace(",", " ").split() if ":" in op]
+            assert models == sorted(models)  # actor, then critic
+
+
+@pytest.mark.parametrize("other", [("--jitter", "0.1"), ("--placement", "auto"), ("--method", "greedy")])
+def test_models_apart_with_what_cannot_go_along_is_refused(capsys, other):
+    code, _, err = run(capsys, "solve", EXP5, "--apart", *other)
+    assert code == 2
+    assert err.count("\n") == 1
+    assert "--apart" in err
