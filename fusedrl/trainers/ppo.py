@@ -159,7 +159,7 @@ class PPO:
             self.critic, critic.ppo_micro_batch_size_per_gpu, lambda mask_NR: losses.value_loss(critic, mask_NR)
         )
         rows = mini_batches(
-            experience,
+            experience.samples,
             size=actor.ppo_mini_batch_size,
             epochs=actor.ppo_epochs,
             shuffle=actor.shuffle,

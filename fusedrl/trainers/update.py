@@ -13,7 +13,8 @@ import torch
 from torch import Tensor
 
 from fusedrl.pipeline.executor import Executor, Work
-from fusedrl.pipeline.microbatch import MicroBatch, cut_microbatches
+from fusedrl.pipeline.microbatch import MicroBatch, cut_microbatches, shapes_of
+from fusedrl.pipeline.plan import Shapes
 from fusedrl.pipeline.program import Program
 from fusedrl.pipeline.results import PassReport, gather_report
 from fusedrl.pipeline.stage import LossFunction
@@ -22,6 +23,7 @@ from fusedrl.rl import batching
 from fusedrl.trainers.experience import Experience
 from fusedrl.trainers.planning import Planner
 from fusedrl.trainers.roles import TrainedRole
+from fusedrl.trainers.samples import Samples
 
 
 class LossMaker(Protocol):
@@ -48,13 +50,21 @@ class Update:
     metrics: dict[str, float]
 
 
-def mini_batches(experience: Experience, *, size: int, epochs: int, shuffle: bool, seed: int) -> Iterator[Tensor]:
+def mini_batches(samples: Samples, *, size: int, epochs: int, shuffle: bool, seed: int) -> Iterator[Tensor]:
     """Row indices of each optimizer step, epoch after epoch; the same on every rank."""
-    total = experience.samples.size
+    total = samples.size
     batching.require_multiple(total, of=size, key="data.train_batch_size x rollout.n", of_key="ppo_mini_batch_size")
     for epoch in range(epochs):
         order_B = batching.shuffled(total, seed=seed, epoch=epoch) if shuffle else torch.arange(total)
         yield from order_B.split(size)
+
+
+def shapes_ahead(learners: Mapping[str, Learner], samples: Samples, rows_N: Tensor) -> dict[str, Shapes]:
+    """The shapes of this rank's micro-batches of a mini-batch: known with the samples, before there is experience."""
+    return {
+        name: shapes_of(_microbatches(each, samples, rows_N[each.role.share(len(rows_N))], fields={}))
+        for name, each in learners.items()
+    }
 
 
 def update(
@@ -86,12 +96,14 @@ def update(
 def _work(learner: Learner, experience: Experience, rows_N: Tensor) -> Work:
     share_N = rows_N[learner.role.share(len(rows_N))]
     mask_NR = experience.samples.mask_BR[rows_N]
-    return Work(_microbatches(learner, experience, share_N), loss=learner.loss(mask_NR))
+    microbatches = _microbatches(learner, experience.samples, share_N, fields=experience.fields())
+    return Work(microbatches, loss=learner.loss(mask_NR))
 
 
-def _microbatches(learner: Learner, experience: Experience, share_N: Tensor) -> list[MicroBatch]:
+def _microbatches(
+    learner: Learner, samples: Samples, share_N: Tensor, *, fields: Mapping[str, Tensor]
+) -> list[MicroBatch]:
     device = learner.role.device
-    fields = {name: field[share_N].to(device) for name, field in experience.fields().items()}
-    samples = experience.samples
+    fields = {name: field[share_N].to(device) for name, field in fields.items()}
     tokens = samples.tokens_BS[share_N].to(device)
     return cut_microbatches(tokens, lengths_B=samples.lengths_B[share_N], rows=learner.micro_batch, fields=fields)

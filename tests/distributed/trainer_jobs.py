@@ -110,7 +110,7 @@ def train(
     }
     metrics = [
         update(learners, experience, rows_N, executor=executor, planner=planner).metrics
-        for rows_N in mini_batches(experience, size=8, epochs=2, shuffle=True, seed=3)
+        for rows_N in mini_batches(samples, size=8, epochs=2, shuffle=True, seed=3)
     ]
     state = [p.detach().clone() for role in (actor, critic) for p in role.module.parameters()]
     return {"metrics": metrics, "state": state, "mean": experience.metrics()}
