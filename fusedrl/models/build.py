@@ -3,12 +3,11 @@
     model = build_model(arch, groups, head="lm", dtype=torch.float32, seed=1)
     load_hf(model, folder)                                  # instead of the seed's weights
 
-What we add to the GPTModel: `model.arch`, `model.head` ("lm" or "value") and `model.padded_vocab`. On CUDA with
-Transformer Engine its layers are used, elsewhere Megatron's local ones. Dropout is 0 always: RLHF wants the same
-log-probabilities in generation, scoring and training.
+What we add to the GPTModel: `model.arch`, `model.head` ("lm" or "value") and `model.padded_vocab`. Transformer Engine's
+layers or Megatron's local ones: implementation.py. Dropout is 0 always: RLHF wants the same log-probabilities in
+generation, scoring and training.
 """
 
-import importlib.util
 from typing import Literal
 
 import torch
@@ -20,16 +19,20 @@ from megatron.core.models.gpt.gpt_layer_specs import (
 from megatron.core.tensor_parallel import random as tp_random
 from megatron.core.tensor_parallel import set_tensor_model_parallel_attributes
 from megatron.core.transformer.spec_utils import ModuleSpec
+from megatron.core.transformer.torch_norm import WrappedTorchNorm
+from megatron.core.transformer.transformer_block import TransformerBlockSubmodules, get_num_layers_to_build
 from megatron.core.transformer.transformer_config import TransformerConfig
 
 from fusedrl.models.architecture import Architecture, check_layout, pad_vocab
 from fusedrl.models.fill import fill, rules_of
+from fusedrl.models.implementation import AUTO, Chosen, Implementation, choose
 from fusedrl.models.random_weights import random_source
 from fusedrl.models.rope import inverse_frequencies
 from fusedrl.models.value_head import ValueHead
 from fusedrl.models.weights import PARTITION_DIM
 from fusedrl.parallel import groups as parallel_groups
 from fusedrl.parallel.layout import Layout
+from megatron_patches import attention_buffer
 
 Head = Literal["lm", "value"]
 
@@ -43,6 +46,7 @@ def build_model(
     seed: int = 0,
     padded_vocab: int | None = None,
     delay_weight_gradients: bool = False,
+    implementation: Implementation = AUTO,
     key: str = "model",
 ) -> GPTModel:
     """This rank's stage, weights drawn from `seed` (the same whole model in every layout).
@@ -51,6 +55,7 @@ def build_model(
     parallel sizes); by default the vocabulary is rounded up to a multiple of 128 x tp.
     delay_weight_gradients: for split backwards; Transformer Engine's layers must be built for it, Megatron's own can
     always split.
+    implementation: which libraries' layers; what is asked for must be there.
     key: the config key to name where the groups cannot hold the model.
     """
     tp, pp = groups.tp.size(), groups.pp.size()
@@ -60,11 +65,13 @@ def build_model(
         raise ValueError(
             f"{key}: padded_vocab={padded} must hold {arch.vocab_size} tokens and be a multiple of tp={tp}"
         )
+    chosen = choose(implementation, key=key)
     _ensure_rng_tracker(groups.tp.rank())
-    config = transformer_config(arch, tp=tp, pp=pp, dtype=dtype)
+    attention_buffer.apply()  # on CUDA, too: local attention takes its scratch from there
+    config = transformer_config(arch, tp=tp, pp=pp, dtype=dtype, chosen=chosen)
     # set after its own check, which allows it with one schedule of Megatron's alone
-    config.delay_wgrad_compute = delay_weight_gradients and uses_transformer_engine()
-    model = _gpt_model(arch, groups, config=config, head=head, padded_vocab=padded)
+    config.delay_wgrad_compute = delay_weight_gradients and chosen.transformer_engine
+    model = _gpt_model(arch, groups, config=config, chosen=chosen, head=head, padded_vocab=padded)
     model.arch, model.head, model.padded_vocab = arch, head, padded
     model.to(device=_device(), dtype=dtype)  # torch's RMSNorm does not read params_dtype
     _mark_partitions(model)
@@ -77,6 +84,7 @@ def _gpt_model(
     groups: parallel_groups.ProcessGroupCollection,
     *,
     config: TransformerConfig,
+    chosen: Chosen,
     head: Head,
     padded_vocab: int,
 ) -> GPTModel:
@@ -84,7 +92,7 @@ def _gpt_model(
     stage, stages = groups.pp.rank(), groups.pp.size()
     model = GPTModel(
         config=config,
-        transformer_layer_spec=_layer_spec(arch),
+        transformer_layer_spec=_layer_spec(arch, chosen, config=config, stage=stage),
         vocab_size=padded_vocab,
         max_sequence_length=arch.max_position,
         pre_process=stage == 0,
@@ -100,7 +108,9 @@ def _gpt_model(
     return model
 
 
-def transformer_config(arch: Architecture, *, tp: int, pp: int, dtype: torch.dtype) -> TransformerConfig:
+def transformer_config(
+    arch: Architecture, *, tp: int, pp: int, dtype: torch.dtype, chosen: Chosen
+) -> TransformerConfig:
     """A config that no other model shares: Megatron keeps per-model callbacks and state on it."""
     cuda = torch.cuda.is_available()
     return TransformerConfig(
@@ -131,7 +141,8 @@ def transformer_config(arch: Architecture, *, tp: int, pp: int, dtype: torch.dty
         # Weights come from fill(): Megatron's own draw depends on the layout.
         perform_initialization=False,
         use_cpu_initialization=not cuda,
-        gradient_accumulation_fusion=False,
+        attention_backend=chosen.attention_backend,
+        gradient_accumulation_fusion=chosen.gradient_accumulation_fusion,
         masked_softmax_fusion=False,
         bias_activation_fusion=False,
         bias_dropout_fusion=False,
@@ -140,15 +151,15 @@ def transformer_config(arch: Architecture, *, tp: int, pp: int, dtype: torch.dty
     )
 
 
-def uses_transformer_engine() -> bool:
-    """Transformer Engine's layers need CUDA; its import raises without."""
-    return torch.cuda.is_available() and importlib.util.find_spec("transformer_engine") is not None
-
-
-def _layer_spec(arch: Architecture) -> ModuleSpec:
-    if uses_transformer_engine():
+def _layer_spec(
+    arch: Architecture, chosen: Chosen, *, config: TransformerConfig, stage: int
+) -> ModuleSpec | TransformerBlockSubmodules:
+    """The final norm is named for local layers: with apex installed Megatron would take apex's, which is no RMSNorm."""
+    if chosen.transformer_engine:
         return get_gpt_layer_with_transformer_engine_spec(qk_layernorm=arch.qk_norm)
-    return get_gpt_layer_local_spec(qk_layernorm=arch.qk_norm, normalization="RMSNorm")
+    layer = get_gpt_layer_local_spec(qk_layernorm=arch.qk_norm, normalization="RMSNorm")
+    layers = get_num_layers_to_build(config, pp_rank=stage)
+    return TransformerBlockSubmodules(layer_specs=[layer] * layers, layer_norm=WrappedTorchNorm)
 
 
 def _device() -> torch.device:

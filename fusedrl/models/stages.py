@@ -13,6 +13,7 @@ from torch import nn
 
 from fusedrl.models.architecture import Architecture
 from fusedrl.models.build import Head, build_model
+from fusedrl.models.implementation import AUTO, Implementation
 from fusedrl.parallel.groups import ProcessGroupCollection, groups_of_stage
 from fusedrl.parallel.pipeline_view import plain
 from fusedrl.parallel.placement import place_stages, stages_a_column
@@ -28,6 +29,7 @@ def build_stages(
     dtype: torch.dtype = torch.float32,
     seed: int = 0,
     delay_weight_gradients: bool = False,
+    implementation: Implementation = AUTO,
     key: str = "model",
 ) -> nn.Module:
     """This rank's stages of a model placed in one of `fusedrl.parallel.placement.SHAPES`; the groups know it, too."""
@@ -36,8 +38,8 @@ def build_stages(
     check_stages(arch, pp=pp, placement=placement, key=key)
     mine = [stage for stage, column in enumerate(columns) if column == dist.get_rank(plain(groups.pp))]
     views = [groups_of_stage(groups, stage=stage, stages=len(columns)) for stage in mine]
-    options: dict[str, Any] = {"seed": seed, "delay_weight_gradients": delay_weight_gradients, "key": key}
-    stages = [build_model(arch, view, head=head, dtype=dtype, **options) for view in views]
+    options: dict[str, Any] = {"head": head, "dtype": dtype, "seed": seed, "implementation": implementation, "key": key}
+    stages = [build_model(arch, view, delay_weight_gradients=delay_weight_gradients, **options) for view in views]
     return stages[0] if len(stages) == 1 else nn.ModuleList(stages)
 
 

@@ -1,11 +1,10 @@
-"""Which GPU libraries a run uses, in one line instead of each library's own warnings."""
+"""The device and the optional GPU libraries of a run, in one line instead of each library's own warnings."""
 
-import importlib.util
 import warnings
 
 import torch
 
-OPTIONAL = {"transformer_engine": "Transformer Engine", "apex": "apex", "flash_attn": "flash-attn"}
+from fusedrl.libraries import libraries
 
 
 def hush() -> None:
@@ -18,15 +17,6 @@ def hush() -> None:
 
 
 def libraries_line() -> str:
-    """The device, and the optional libraries present and absent."""
+    """The device, and the optional libraries: their versions, absent, or left out with the reason."""
     device = torch.cuda.get_device_name() if torch.cuda.is_available() else "CPU ranks (gloo)"
-    states = [f"{title} {'found' if found(name) else 'absent'}" for name, title in OPTIONAL.items()]
-    return f"{device}; {', '.join(states)}"
-
-
-def found(name: str) -> bool:
-    """Whether a library can be looked up; a broken install counts as absent."""
-    try:
-        return importlib.util.find_spec(name) is not None
-    except (ImportError, ValueError):
-        return False
+    return "; ".join([device, ", ".join(str(each) for each in libraries())])

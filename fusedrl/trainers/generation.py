@@ -51,7 +51,8 @@ def build_generator(actor: Role, config: RolloutConfig, *, max_length: int, time
     key = "actor_rollout_ref.rollout"
     layout = Layout.for_world(dist.get_world_size(), tp=tp, key=key)
     groups = build_groups(layout, timeout=timedelta(seconds=timeout_s), key=key)
-    module = build_model(actor.architecture, groups, dtype=actor.spec.dtype, key=key)
+    made = {"dtype": actor.spec.dtype, "implementation": actor.spec.implementation}
+    module = build_model(actor.architecture, groups, **made, key=key)
     module.eval()
     engine = MegatronEngine(module, max_length=max_length, max_rows=config.max_running_requests)
     return Generator(engine, groups)

@@ -6,15 +6,17 @@ line a problem. Costly ones (reading rows, importing the reward function) are ra
 
 import os
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 
-from fusedrl.config.check_layout import needs_reference
+from fusedrl.config.check_layout import layouts, needs_reference
 from fusedrl.config.derive import derive_ppo
-from fusedrl.config.schema import BaseTrainerConfig, PPOConfig, SFTConfig
+from fusedrl.config.schema import BaseTrainerConfig, MegatronConfig, PPOConfig, SFTConfig
 from fusedrl.config.validate import check_ppo, check_sft
 from fusedrl.data.tokenizer import Tokenizer
 from fusedrl.models.architecture import Architecture
 from fusedrl.models.hf_folder import HfFolder
+from fusedrl.models.implementation import choose
 from fusedrl.models.weights import VALUE_HEAD
 from fusedrl.parallel.placement import stages_a_column
 from fusedrl.pipeline.plan import Planned, plan_pass
@@ -23,6 +25,7 @@ from fusedrl.rewards.runner import RewardRunner
 from fusedrl.trainers.costs import planned_cost
 from fusedrl.trainers.new_model import new_architecture
 from fusedrl.trainers.prompting import example_source, prompt_source, rows_of
+from fusedrl.trainers.roles import implementation_of
 
 MODEL_KEYS = {
     "actor": "actor_rollout_ref.model.path",
@@ -36,6 +39,7 @@ def ppo_problems(config: PPOConfig, *, world: int, warm_start: SFTConfig | None,
     """`warm_start`: the SFT run that makes the actor's folder first; None where the folder is there."""
     models = ppo_models(config, warm_start=warm_start)
     found = check_ppo(config, world=world, models=models) + list(_vocabularies(models))
+    found += implementation_problems(dict(layouts(config).values()))
     if found or not speaks:
         return found
     return [
@@ -49,6 +53,7 @@ def ppo_problems(config: PPOConfig, *, world: int, warm_start: SFTConfig | None,
 
 def sft_problems(config: SFTConfig, *, world: int, speaks: bool) -> list[str]:
     found = check_sft(config, world=world, model=sft_model(config))
+    found += implementation_problems({"megatron": config.megatron})
     if found or not speaks:
         return found
     start = config.model.path
@@ -58,6 +63,18 @@ def sft_problems(config: SFTConfig, *, world: int, speaks: bool) -> list[str]:
         else (lambda: (HfFolder(start), example_source(config.data, Tokenizer(start))))
     )
     return [*_folder(config.trainer), *_attempt(read)]
+
+
+def implementation_problems(megatron: Mapping[str, MegatronConfig]) -> list[str]:
+    """Libraries that are asked for and not there, by the key of the layout that asks; one attention for all models."""
+    found = [
+        line for key, each in megatron.items() for line in _attempt(partial(choose, implementation_of(each), key=key))
+    ]
+    backends = {key: each.attention_backend for key, each in megatron.items()}
+    if len(set(backends.values())) > 1:
+        told = ", ".join(f"{key}.attention_backend={backend}" for key, backend in backends.items())
+        found.append(f"{told}: Transformer Engine chooses one for the whole process; make them equal")
+    return found
 
 
 def ppo_models(config: PPOConfig, *, warm_start: SFTConfig | None) -> dict[str, Architecture]:

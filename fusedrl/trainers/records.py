@@ -5,12 +5,15 @@ from pathlib import Path
 
 import torch.distributed as dist
 
+from fusedrl.config.check_layout import layouts
 from fusedrl.config.derive import PPOSizes, SFTSizes, describe, to_dict
 from fusedrl.config.load import to_yaml
-from fusedrl.config.schema import Config
+from fusedrl.config.schema import Config, MegatronConfig, PPOConfig, SFTConfig
+from fusedrl.models.implementation import choose
 from fusedrl.telemetry.libraries import libraries_line
 from fusedrl.telemetry.logger import MetricsLogger, open_logger
 from fusedrl.telemetry.run_folder import open_run_folder
+from fusedrl.trainers.roles import implementation_of
 
 
 def open_records(config: Config, *, sizes: PPOSizes | SFTSizes, steps: int, command: Sequence[str]) -> MetricsLogger:
@@ -20,6 +23,18 @@ def open_records(config: Config, *, sizes: PPOSizes | SFTSizes, steps: int, comm
     path = Path(config.trainer.default_local_dir)
     folder = open_run_folder(path, config_yaml=to_yaml(config), sizes=to_dict(sizes), command=command)
     logger = open_logger(config.trainer, folder, total_steps=steps)
-    for line in [libraries_line(), *describe(sizes)]:
+    for line in [libraries_line(), *implementation_lines(config), *describe(sizes)]:
         logger.say(line)
     return logger
+
+
+def implementation_lines(config: Config) -> list[str]:
+    """What each model is made of; one line where that is the same for all."""
+    models = {"model": config.megatron} if isinstance(config, SFTConfig) else _by_role(config)
+    lines = {role: choose(implementation_of(megatron), key=role).line() for role, megatron in models.items()}
+    alike = len(set(lines.values())) == 1
+    return list(lines.values())[:1] if alike else [f"{role}: {line}" for role, line in lines.items()]
+
+
+def _by_role(config: PPOConfig) -> dict[str, MegatronConfig]:
+    return {role: megatron for role, (_, megatron) in layouts(config).items()}

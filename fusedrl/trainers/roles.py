@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from fusedrl.config.schema import MegatronConfig, OptimConfig
 from fusedrl.models.architecture import Architecture
 from fusedrl.models.hf_import import load_hf
+from fusedrl.models.implementation import AUTO, Implementation
 from fusedrl.models.stages import build_stages
 from fusedrl.models.training import OptimizerSettings, TrainableModel
 from fusedrl.parallel.groups import ProcessGroupCollection, build_groups
@@ -32,12 +33,21 @@ from fusedrl.rl.batching import require_multiple
 Head = Literal["lm", "value"]
 
 
+def implementation_of(megatron: MegatronConfig) -> Implementation:
+    """The configuration's keys that choose libraries."""
+    return Implementation(
+        transformer_impl=megatron.transformer_impl,
+        attention_backend=megatron.attention_backend,
+        gradient_accumulation_fusion=megatron.gradient_accumulation_fusion,
+    )
+
+
 @dataclass(frozen=True)
 class RoleSpec:
     """What a role is made of. `key`: where its layout stands in the configuration, named in errors.
 
     placement: how its stages lie on the pipeline ranks (fusedrl.parallel.placement). splits: built for orders that
-    split backwards.
+    split backwards. implementation: whose layers it is made of.
     """
 
     name: str
@@ -49,6 +59,7 @@ class RoleSpec:
     reverse: bool = False
     placement: str = "line"
     splits: bool = False
+    implementation: Implementation = AUTO
 
     @staticmethod
     def of(
@@ -65,7 +76,8 @@ class RoleSpec:
         """From the configuration of a layout; the data-parallel size is what is left of the world."""
         tp, pp = megatron.tensor_model_parallel_size, megatron.pipeline_model_parallel_size
         layout = Layout.for_world(dist.get_world_size(), tp=tp, pp=pp, key=key)
-        return RoleSpec(name, key, folder, layout, getattr(torch, megatron.dtype), head, reverse, placement, splits)
+        dtype, implementation = getattr(torch, megatron.dtype), implementation_of(megatron)
+        return RoleSpec(name, key, folder, layout, dtype, head, reverse, placement, splits, implementation)
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,6 +144,7 @@ def build_role(spec: RoleSpec, *, seed: int, timeout_s: float) -> Role:
         dtype=spec.dtype,
         seed=seed,
         delay_weight_gradients=spec.splits,
+        implementation=spec.implementation,
         key=spec.key,
         **place,
     )

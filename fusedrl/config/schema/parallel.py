@@ -15,6 +15,19 @@ class MegatronConfig:
     pipeline_model_parallel_size: int = key(1, help="Pipeline stages (pp); divides the number of layers", at_least=1)
     use_distributed_optimizer: bool = key(False, help="Split the optimizer state over the data-parallel ranks")
     dtype: str = key("float32", help="Data type of the weights and activations", choices=("float32", "bfloat16"))
+    transformer_impl: str = key(
+        "auto",
+        help="Layers: Transformer Engine's, Megatron's local ones, or the former where they work",
+        choices=("auto", "local", "transformer_engine"),
+    )
+    attention_backend: str = key(
+        "auto",
+        help="Attention of Transformer Engine's layers, the same for all models; local layers: unfused",
+        choices=("auto", "flash", "fused", "unfused"),
+    )
+    gradient_accumulation_fusion: bool | None = key(
+        None, help="Weight gradients added by apex's kernel; null: where it is there"
+    )
 
 
 @dataclass(frozen=True)

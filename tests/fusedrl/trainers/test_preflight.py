@@ -47,6 +47,14 @@ def test_the_shipped_experiment_has_no_problem_and_leaves_nothing(tmp_path: Path
     ("override", "start"),
     [
         ("custom_reward_function.name=nonesuch", "custom_reward_function.name=nonesuch"),
+        (
+            "critic.megatron.transformer_impl=transformer_engine",
+            "critic.megatron.transformer_impl=transformer_engine: Transformer Engine absent; install it",
+        ),
+        (
+            "critic.megatron.attention_backend=unfused",
+            "actor_rollout_ref.actor.megatron.attention_backend=auto, critic.megatron.attention_backend=unfused: ",
+        ),
         ("schedule.memory_cap=0.0001", "schedule.method=fused, schedule.memory_cap=0.0001: memory_cap"),
         ("schedule.method=file:README.md", "schedule.method=file:README.md"),
         ("schedule.method=interleaved", "schedule.method=interleaved needs schedule.placement=interleaved, not line"),
