@@ -9,6 +9,7 @@ from fusedrl.parallel.placement import stages_a_column
 
 TP = "tensor_model_parallel_size"
 PP = "pipeline_model_parallel_size"
+SPLITTING = ("fused_split", "zero_bubble")  # schedule.method's that split backwards
 
 
 class ModelNumbers(Protocol):
@@ -47,7 +48,20 @@ def check_model(megatron: MegatronConfig, *, key: str, numbers: ModelNumbers, pl
             f"{key}.{PP}={pp} with schedule.placement={placement} makes {pp * each} stages; they do not divide the "
             f"model's {layers} layers; use schedule.placement=line or another {PP}"
         )
+    else:
+        yield from _check_recompute(megatron, key=key, layers=layers // (pp * each))
     yield from check_tensor_split(f"{key}.{TP}", megatron.tensor_model_parallel_size, numbers=numbers)
+
+
+def _check_recompute(megatron: MegatronConfig, *, key: str, layers: int) -> Iterator[str]:
+    """Megatron-Core computes whole units of layers again."""
+    unit = megatron.recompute_num_layers
+    uniform = megatron.recompute_granularity == "full" and megatron.recompute_method == "uniform"
+    if uniform and layers % unit:
+        yield (
+            f"{key}.recompute_num_layers={unit} does not divide the {layers} layers of a stage; set it to "
+            f"{listed(divisors(layers), near=unit)}, or {key}.recompute_method to block"
+        )
 
 
 def check_tensor_split(name: str, tp: int, *, numbers: ModelNumbers) -> Iterator[str]:
@@ -91,6 +105,7 @@ def check_ppo_layouts(config: PPOConfig, *, world: int, models: Mapping[str, Mod
             yield from check_model(megatron, key=key, numbers=models[role], placement=placement)
     yield from _check_rollout(config, world=world, models=models)
     yield from _check_same_columns(config)
+    yield from _check_split(config)
 
 
 def _check_rollout(config: PPOConfig, *, world: int, models: Mapping[str, ModelNumbers]) -> Iterator[str]:
@@ -110,4 +125,17 @@ def _check_same_columns(config: PPOConfig) -> Iterator[str]:
                 f"critic.megatron.{size}={getattr(critic, size)} differs from "
                 f"actor_rollout_ref.actor.megatron.{size}={getattr(actor, size)}: both models train on the same "
                 "pipeline ranks; make them equal"
+            )
+
+
+def _check_split(config: PPOConfig) -> Iterator[str]:
+    """Between the parts of a split backward a stage would hold what recomputing whole layers saves."""
+    if config.schedule.method not in SPLITTING:
+        return
+    for role in ("actor", "critic"):
+        key, megatron = layouts(config)[role]
+        if megatron.recompute_granularity == "full":
+            yield (
+                f"schedule.method={config.schedule.method} splits backwards, which {key}.recompute_granularity=full "
+                f"does not allow; use selective, or a method other than {' and '.join(SPLITTING)}"
             )

@@ -8,7 +8,7 @@ layers or Megatron's local ones: implementation.py. Dropout is 0 always: RLHF wa
 generation, scoring and training.
 """
 
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from megatron.core.models.gpt import GPTModel
@@ -26,6 +26,7 @@ from megatron.core.transformer.transformer_config import TransformerConfig
 from fusedrl.models.architecture import Architecture, check_layout, pad_vocab
 from fusedrl.models.fill import fill, rules_of
 from fusedrl.models.implementation import AUTO, Chosen, Implementation, choose
+from fusedrl.models.options import PLAIN, Recompute, StageOptions
 from fusedrl.models.random_weights import random_source
 from fusedrl.models.rope import inverse_frequencies
 from fusedrl.models.value_head import ValueHead
@@ -47,6 +48,7 @@ def build_model(
     padded_vocab: int | None = None,
     delay_weight_gradients: bool = False,
     implementation: Implementation = AUTO,
+    options: StageOptions = PLAIN,
     key: str = "model",
 ) -> GPTModel:
     """This rank's stage, weights drawn from `seed` (the same whole model in every layout).
@@ -56,6 +58,7 @@ def build_model(
     delay_weight_gradients: for split backwards; Transformer Engine's layers must be built for it, Megatron's own can
     always split.
     implementation: which libraries' layers; what is asked for must be there.
+    options: what is computed again in the backward.
     key: the config key to name where the groups cannot hold the model.
     """
     tp, pp = groups.tp.size(), groups.pp.size()
@@ -68,10 +71,12 @@ def build_model(
     chosen = choose(implementation, key=key)
     _ensure_rng_tracker(groups.tp.rank())
     attention_buffer.apply()  # on CUDA, too: local attention takes its scratch from there
-    config = transformer_config(arch, tp=tp, pp=pp, dtype=dtype, chosen=chosen)
+    config = transformer_config(arch, tp=tp, pp=pp, dtype=dtype, chosen=chosen, options=options)
     # set after its own check, which allows it with one schedule of Megatron's alone
     config.delay_wgrad_compute = delay_weight_gradients and chosen.transformer_engine
     model = _gpt_model(arch, groups, config=config, chosen=chosen, head=head, padded_vocab=padded)
+    if options.recompute and (misfit := options.recompute.misfit(len(model.decoder.layers))):
+        raise ValueError(f"{key}.{misfit}")
     model.arch, model.head, model.padded_vocab = arch, head, padded
     model.to(device=_device(), dtype=dtype)  # torch's RMSNorm does not read params_dtype
     _mark_partitions(model)
@@ -109,7 +114,7 @@ def _gpt_model(
 
 
 def transformer_config(
-    arch: Architecture, *, tp: int, pp: int, dtype: torch.dtype, chosen: Chosen
+    arch: Architecture, *, tp: int, pp: int, dtype: torch.dtype, chosen: Chosen, options: StageOptions = PLAIN
 ) -> TransformerConfig:
     """A config that no other model shares: Megatron keeps per-model callbacks and state on it."""
     cuda = torch.cuda.is_available()
@@ -148,7 +153,18 @@ def transformer_config(
         bias_dropout_fusion=False,
         apply_rope_fusion=False,
         persist_layer_norm=False,
+        **_recompute(options.recompute),
     )
+
+
+def _recompute(recompute: Recompute | None) -> dict[str, Any]:
+    """Megatron's names; selective recomputation is that of attention's core."""
+    if recompute is None:
+        return {}
+    if recompute.granularity == "selective":
+        return {"recompute_granularity": "selective", "recompute_modules": ["core_attn"]}
+    method = {"recompute_method": recompute.method, "recompute_num_layers": recompute.num_layers}
+    return {"recompute_granularity": "full"} | method
 
 
 def _layer_spec(

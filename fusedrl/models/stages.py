@@ -14,6 +14,7 @@ from torch import nn
 from fusedrl.models.architecture import Architecture
 from fusedrl.models.build import Head, build_model
 from fusedrl.models.implementation import AUTO, Implementation
+from fusedrl.models.options import PLAIN, StageOptions
 from fusedrl.parallel.groups import ProcessGroupCollection, groups_of_stage
 from fusedrl.parallel.pipeline_view import plain
 from fusedrl.parallel.placement import place_stages, stages_a_column
@@ -30,6 +31,7 @@ def build_stages(
     seed: int = 0,
     delay_weight_gradients: bool = False,
     implementation: Implementation = AUTO,
+    options: StageOptions = PLAIN,
     key: str = "model",
 ) -> nn.Module:
     """This rank's stages of a model placed in one of `fusedrl.parallel.placement.SHAPES`; the groups know it, too."""
@@ -38,8 +40,9 @@ def build_stages(
     check_stages(arch, pp=pp, placement=placement, key=key)
     mine = [stage for stage, column in enumerate(columns) if column == dist.get_rank(plain(groups.pp))]
     views = [groups_of_stage(groups, stage=stage, stages=len(columns)) for stage in mine]
-    options: dict[str, Any] = {"head": head, "dtype": dtype, "seed": seed, "implementation": implementation, "key": key}
-    stages = [build_model(arch, view, delay_weight_gradients=delay_weight_gradients, **options) for view in views]
+    made: dict[str, Any] = {"head": head, "dtype": dtype, "seed": seed, "implementation": implementation, "key": key}
+    made |= {"delay_weight_gradients": delay_weight_gradients, "options": options}
+    stages = [build_model(arch, view, **made) for view in views]
     return stages[0] if len(stages) == 1 else nn.ModuleList(stages)
 
 

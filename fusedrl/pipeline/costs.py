@@ -7,11 +7,18 @@ models of a plan must use the same one. Counted operations are in GFLOP and MiB.
                                     qkv                   attention       output        gated MLP
     B rows, T tokens, H hidden, A heads, K key-value heads, D head size, I MLP size, V vocabulary
     backward = 2 x forward;  its weight part, which an order may split off, is a forward without attention
+    recomputation adds what a backward computes again: whole layers, or their attention
+
+Memory is what autograd keeps (fusedrl.pipeline.activations), without what a backward computes again for one layer.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
+
+from fusedrl.models.options import PLAIN, StageOptions
+from fusedrl.pipeline.activations import Activations
+from fusedrl.pipeline.sizes import Sizes
 
 
 class Cost(Protocol):
@@ -49,30 +56,12 @@ class ConstantCost:
         return self.memory
 
 
-class Sizes(Protocol):
-    """The sizes that costs depend on (fusedrl.models.Architecture has them)."""
-
-    @property
-    def hidden_size(self) -> int: ...
-    @property
-    def num_layers(self) -> int: ...
-    @property
-    def num_heads(self) -> int: ...
-    @property
-    def num_kv_heads(self) -> int: ...
-    @property
-    def head_dim(self) -> int: ...
-    @property
-    def ffn_hidden_size(self) -> int: ...
-    @property
-    def vocab_size(self) -> int: ...
-
-
 @dataclass(frozen=True)
 class CountedCost:
     """Operations of one rank of a stage: GFLOP (forward, backward) and MiB (activation), divided by tp.
 
-    layers: of each stage. head: what the last stage ends with; embedding look-ups cost nothing.
+    layers: of each stage. head: what the last stage ends with; embedding look-ups cost nothing. logit_uses: functions
+    of the logits that the loss computes, 2 with an entropy bonus.
     """
 
     sizes: Sizes
@@ -80,15 +69,16 @@ class CountedCost:
     head: Literal["lm", "value"] = "lm"
     tp: int = 1
     bytes_each: int = 4
+    options: StageOptions = PLAIN
+    logit_uses: int = 1
 
     def forward(self, stage: int, *, rows: int, length: int) -> float:
         tokens = rows * length
-        attention = 4 * tokens * length * self.sizes.num_heads * self.sizes.head_dim
-        layers = self.layers[stage] * (self._linear(tokens) + attention)
+        layers = self.layers[stage] * (self._linear(tokens) + self._attention(tokens, length))
         return round((layers + self._head(stage, tokens)) / self.tp / 1e9, 9)
 
     def backward(self, stage: int, *, rows: int, length: int) -> float:
-        return 2.0 * self.forward(stage, rows=rows, length=length)
+        return round(2.0 * self.forward(stage, rows=rows, length=length) + self._again(stage, rows * length, length), 9)
 
     def weight(self, stage: int, *, rows: int, length: int) -> float:
         """A value head's is computed in B, as norms' and biases' are."""
@@ -97,23 +87,30 @@ class CountedCost:
         return round((self.layers[stage] * self._linear(tokens) + head) / self.tp / 1e9, 9)
 
     def activation(self, stage: int, *, rows: int, length: int) -> float:
-        """Inputs that a layer's backward reads: norms and residuals (replicated), the rest split over tp.
+        """Between a B and its W a stage holds the inputs and the output gradients of its matrix products: not more."""
+        kept = Activations(self.sizes, self.head, self.tp, self.bytes_each, self.options, self.logit_uses)
+        first, last = stage == 0, self._is_last(stage)
+        return round(kept.nbytes(self.layers[stage], rows=rows, length=length, first=first, last=last) / 2**20, 6)
 
-        Between a B and its W a stage holds the inputs and the output gradients of its matrix products: not more.
-        """
-        a, tokens = self.sizes, rows * length
-        whole = 5 * a.hidden_size
-        split = (2 * a.num_heads + 2 * a.num_kv_heads) * a.head_dim + 3 * a.ffn_hidden_size + 2 * a.num_heads * length
-        numbers = tokens * self.layers[stage] * (whole + split / self.tp)
-        if self._is_last(stage) and self.head == "lm":
-            numbers += 2 * tokens * a.vocab_size / self.tp
-        return round(numbers * self.bytes_each / 2**20, 6)
+    def _again(self, stage: int, tokens: int, length: int) -> float:
+        """GFLOP that a backward computes a second time."""
+        recompute = self.options.recompute
+        if recompute is None:
+            return 0.0
+        layers, attention = self.layers[stage], self._attention(tokens, length)
+        if recompute.granularity == "selective":
+            return layers * attention / self.tp / 1e9
+        return recompute.layers_again(layers) * (self._linear(tokens) + attention) / self.tp / 1e9
 
     def _linear(self, tokens: int) -> int:
         """A layer's products with weights, forward."""
         a = self.sizes
         attention = 2 * (a.num_heads + a.num_kv_heads) * a.head_dim
         return 2 * tokens * a.hidden_size * (attention + 3 * a.ffn_hidden_size)
+
+    def _attention(self, tokens: int, length: int) -> int:
+        """A layer's scores and their weighted sum, forward."""
+        return 4 * tokens * length * self.sizes.num_heads * self.sizes.head_dim
 
     def _is_last(self, stage: int) -> bool:
         return stage == len(self.layers) - 1

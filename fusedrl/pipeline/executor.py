@@ -111,7 +111,7 @@ class Executor:
             _check_model(model, self.models[name].placement, work[name])
         for name in sorted({name for name, _, _ in program.split}):
             if not self.models[name].splits:
-                reason = "its layers compute both gradients at once; use an order without W"
+                reason = "its layers compute both gradients at once, or whole layers again; use an order without W"
                 raise ValueError(f"{name}: the order splits its backwards, {reason}")
 
     def _fail(self, error: Exception, standing: Standing) -> NoReturn:

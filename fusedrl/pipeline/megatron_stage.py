@@ -7,7 +7,8 @@ Rows are padded on the right, so the mask is the plain causal one. The local att
 on the current CUDA device, so it is given one here; on CUDA none is passed and the kernels' causal mode serves.
 
 Weight gradients can be put off (split backwards): those of Megatron's own layers by megatron_patches.weight_gradients,
-those of Transformer Engine's by its `delay_wgrad_compute`.
+those of Transformer Engine's by its `delay_wgrad_compute`. Where whole layers are computed again in the backward they
+cannot: between B and W a stage would hold what recomputation saves, and no plan counts that.
 
 Shapes: B rows, T tokens, H hidden size.
 """
@@ -90,7 +91,7 @@ def megatron_model(
         device=next(modules[0].parameters()).device,
         modules=tuple(modules),
         before_pass=partial(_before_pass, modules),
-        splits=not own_way or delays,
+        splits=(not own_way or delays) and config.recompute_granularity != "full",
         delayed={stage: partial(_compute_delayed, layers) for stage, layers in te_layers.items()} if delays else {},
     )
 

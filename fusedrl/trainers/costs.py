@@ -6,6 +6,7 @@ import torch
 
 from fusedrl.config.schema import ScheduleConfig
 from fusedrl.models.architecture import Architecture
+from fusedrl.models.options import PLAIN, StageOptions
 from fusedrl.pipeline.costs import ConstantCost, Cost, CountedCost
 
 
@@ -17,6 +18,7 @@ def planned_cost(
     tp: int,
     stages: int,
     dtype: torch.dtype = torch.float32,
+    options: StageOptions = PLAIN,
 ) -> Cost:
     """GFLOP and MiB of a rank, or constants (the critic's own, the actor's for every other role)."""
     if schedule.costs == "constant":
@@ -25,4 +27,4 @@ def planned_cost(
         return ConstantCost(*times, memory=constants.activation, weight_time=constants.backward_weight)
     head: Literal["lm", "value"] = "lm" if role in ("actor", "ref") else "value"
     layers = [architecture.num_layers // stages] * stages
-    return CountedCost(architecture, layers, head=head, tp=tp, bytes_each=dtype.itemsize)
+    return CountedCost(architecture, layers, head=head, tp=tp, bytes_each=dtype.itemsize, options=options)

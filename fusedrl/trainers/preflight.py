@@ -25,7 +25,7 @@ from fusedrl.rewards.runner import RewardRunner
 from fusedrl.trainers.costs import planned_cost
 from fusedrl.trainers.new_model import new_architecture
 from fusedrl.trainers.prompting import example_source, prompt_source, rows_of
-from fusedrl.trainers.roles import implementation_of
+from fusedrl.trainers.roles import implementation_of, stage_options
 
 MODEL_KEYS = {
     "actor": "actor_rollout_ref.model.path",
@@ -159,6 +159,7 @@ def _plan(config: PPOConfig, models: Mapping[str, Architecture], *, world: int) 
     sizes, actor, critic = derive_ppo(config, world=world), config.actor_rollout_ref.actor, config.critic
     rows = {"actor": actor.ppo_micro_batch_size_per_gpu, "critic": critic.ppo_micro_batch_size_per_gpu}
     planned, shape = [], config.schedule.placement
+    megatron = {"actor": actor.megatron, "critic": critic.megatron}
     for name in ("actor", "critic"):
         layout = sizes.models[name]
         stages = layout.pp * stages_a_column(shape)
@@ -171,7 +172,14 @@ def _plan(config: PPOConfig, models: Mapping[str, Architecture], *, world: int) 
                 dp=layout.dp,
                 reverse=name == "critic",
                 shape=shape,
-                cost=planned_cost(config.schedule, name, models[name], tp=layout.tp, stages=stages),
+                cost=planned_cost(
+                    config.schedule,
+                    name,
+                    models[name],
+                    tp=layout.tp,
+                    stages=stages,
+                    options=stage_options(megatron[name]),
+                ),
             )
         )
     schedule = config.schedule

@@ -20,6 +20,7 @@ from fusedrl.config.schema import MegatronConfig, OptimConfig
 from fusedrl.models.architecture import Architecture
 from fusedrl.models.hf_import import load_hf
 from fusedrl.models.implementation import AUTO, Implementation
+from fusedrl.models.options import PLAIN, Recompute, StageOptions
 from fusedrl.models.stages import build_stages
 from fusedrl.models.training import OptimizerSettings, TrainableModel
 from fusedrl.parallel.groups import ProcessGroupCollection, build_groups
@@ -42,12 +43,20 @@ def implementation_of(megatron: MegatronConfig) -> Implementation:
     )
 
 
+def stage_options(megatron: MegatronConfig) -> StageOptions:
+    """The configuration's keys that choose how stages are built."""
+    granularity, method = megatron.recompute_granularity, megatron.recompute_method
+    if granularity is None:
+        return PLAIN
+    return StageOptions(recompute=Recompute(granularity, method, megatron.recompute_num_layers))  # type: ignore[arg-type]
+
+
 @dataclass(frozen=True)
 class RoleSpec:
     """What a role is made of. `key`: where its layout stands in the configuration, named in errors.
 
     placement: how its stages lie on the pipeline ranks (fusedrl.parallel.placement). splits: built for orders that
-    split backwards. implementation: whose layers it is made of.
+    split backwards. implementation: whose layers it is made of. options: how its stages are built.
     """
 
     name: str
@@ -60,6 +69,7 @@ class RoleSpec:
     placement: str = "line"
     splits: bool = False
     implementation: Implementation = AUTO
+    options: StageOptions = PLAIN
 
     @staticmethod
     def of(
@@ -77,7 +87,8 @@ class RoleSpec:
         tp, pp = megatron.tensor_model_parallel_size, megatron.pipeline_model_parallel_size
         layout = Layout.for_world(dist.get_world_size(), tp=tp, pp=pp, key=key)
         dtype, implementation = getattr(torch, megatron.dtype), implementation_of(megatron)
-        return RoleSpec(name, key, folder, layout, dtype, head, reverse, placement, splits, implementation)
+        options = stage_options(megatron)
+        return RoleSpec(name, key, folder, layout, dtype, head, reverse, placement, splits, implementation, options)
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,6 +156,7 @@ def build_role(spec: RoleSpec, *, seed: int, timeout_s: float) -> Role:
         seed=seed,
         delay_weight_gradients=spec.splits,
         implementation=spec.implementation,
+        options=spec.options,
         key=spec.key,
         **place,
     )

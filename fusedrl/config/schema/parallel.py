@@ -14,6 +14,19 @@ class MegatronConfig:
     )
     pipeline_model_parallel_size: int = key(1, help="Pipeline stages (pp); divides the number of layers", at_least=1)
     use_distributed_optimizer: bool = key(False, help="Split the optimizer state over the data-parallel ranks")
+    recompute_granularity: str | None = key(
+        None,
+        help="Activations that a backward computes again, to save memory. selective: attention's scores; full: all but "
+        "the inputs of layers; null: none",
+        choices=("selective", "full"),
+    )
+    recompute_method: str = key(
+        "uniform",
+        help="With full. uniform: the input of every recompute_num_layers layers is kept; block: that of the first "
+        "recompute_num_layers layers of each stage, the others keep everything",
+        choices=("uniform", "block"),
+    )
+    recompute_num_layers: int = key(1, help="With full: layers of a unit (uniform) or of a stage (block)", at_least=1)
     dtype: str = key("float32", help="Data type of the weights and activations", choices=("float32", "bfloat16"))
     transformer_impl: str = key(
         "auto",

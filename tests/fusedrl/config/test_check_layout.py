@@ -15,7 +15,9 @@ from fusedrl.config.check_layout import (
     needs_reference,
 )
 from fusedrl.config.schema import MegatronConfig
-from tests.fusedrl.config.conftest import Numbers, ppo
+from fusedrl.config.schema.schedule import METHODS
+from fusedrl.pipeline.plan import SPLITTING
+from tests.fusedrl.config.conftest import Numbers, changed, ppo
 
 PP = "pipeline_model_parallel_size"
 TP = "tensor_model_parallel_size"
@@ -115,3 +117,34 @@ def test_actor_and_critic_need_equal_layouts(size: str) -> None:
     config = ppo("parallel=single", f"critic.megatron.{size}=2")
     (line,) = check_ppo_layouts(config, world=4, models={})
     assert line.startswith(f"critic.megatron.{size}=2 differs from actor_rollout_ref.actor.megatron.{size}=1")
+
+
+@given(st.integers(1, 12), st.integers(1, 6), st.integers(1, 4), st.sampled_from(["uniform", "block"]))
+def test_recomputed_units_are_refused_exactly_where_they_do_not_divide_a_stage(
+    each: int, unit: int, pp: int, method: str
+) -> None:
+    asked = replace(megatron(pp=pp), recompute_granularity="full", recompute_method=method, recompute_num_layers=unit)
+    numbers = Numbers(num_layers=each * pp)
+    found = list(check_model(asked, key="k", numbers=numbers))
+    assert bool(found) == (method == "uniform" and each % unit != 0)
+    if found:
+        assert found[0].startswith(f"k.recompute_num_layers={unit} does not divide the {each} layers of a stage")
+    assert list(check_model(replace(asked, recompute_granularity="selective"), key="k", numbers=numbers)) == []
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_splitting_methods_are_refused_where_whole_layers_are_computed_again(method: str) -> None:
+    config = ppo()
+    config = replace(config, schedule=replace(config.schedule, method=method))
+    full = changed(config, {"critic.megatron.recompute_granularity": "full"})
+    selective = changed(config, {"critic.megatron.recompute_granularity": "selective"})
+    found = list(check_ppo_layouts(full, world=2, models={}))
+    assert found == (
+        [
+            f"schedule.method={method} splits backwards, which critic.megatron.recompute_granularity=full does not "
+            "allow; use selective, or a method other than fused_split and zero_bubble"
+        ]
+        if method in SPLITTING
+        else []
+    )
+    assert list(check_ppo_layouts(selective, world=2, models={})) == []

@@ -20,6 +20,7 @@ from fusedrl.models.architecture import Architecture
 from fusedrl.models.build import build_model
 from fusedrl.models.fill import rules_of
 from fusedrl.models.logprob import token_log_probs
+from fusedrl.models.options import PLAIN, StageOptions
 from fusedrl.models.stages import build_stages, stages_of
 from fusedrl.models.training import OptimizerSettings, TrainableModel
 from fusedrl.models.weights import from_locals
@@ -55,14 +56,20 @@ class Job:
     """The models of one layout on this rank, and their executor. shape: how their stages lie on the columns."""
 
     def __init__(
-        self, layout: Layout, *, names: Sequence[str], arch: Architecture, shape: str, distributed_optimizer: bool
+        self,
+        layout: Layout,
+        *,
+        names: Sequence[str],
+        arch: Architecture,
+        shape: str = "line",
+        distributed_optimizer: bool = False,
+        options: StageOptions = PLAIN,
+        dtype: torch.dtype = torch.float32,
     ) -> None:
         self.layout, self.shape = layout, shape
         self.dp_i = layout.coords(dist.get_rank())[1]
-        self.models = {
-            name: _trainable(name, layout, arch=arch, shape=shape, distributed_optimizer=distributed_optimizer)
-            for name in names
-        }
+        made: dict[str, Any] = {"arch": arch, "shape": shape, "options": options, "dtype": dtype}
+        self.models = {n: _trainable(n, layout, distributed_optimizer=distributed_optimizer, **made) for n in names}
         place = {"layout": layout, "rank": dist.get_rank(), "placement": shape}
         stages = [megatron_model(n, m.module, reverse=n == "critic", **place) for n, m in self.models.items()]
         self.executor = Executor(stages, timeout=30)
@@ -80,12 +87,20 @@ class Job:
 
 
 def _trainable(
-    name: str, layout: Layout, *, arch: Architecture, shape: str, distributed_optimizer: bool
+    name: str,
+    layout: Layout,
+    *,
+    arch: Architecture,
+    shape: str,
+    distributed_optimizer: bool,
+    options: StageOptions,
+    dtype: torch.dtype,
 ) -> TrainableModel:
     reverse, head = name == "critic", "value" if name == "critic" else "lm"
     columns = place_stages(layout.pp, shape=shape, reverse=reverse)
     groups = build_groups(layout, reverse_pipeline=reverse, placement=columns)
-    module = build_stages(arch, groups, placement=shape, reverse=reverse, head=head, seed=len(name))  # type: ignore[arg-type]
+    place: dict[str, Any] = {"placement": shape, "reverse": reverse, "head": head, "dtype": dtype}
+    module = build_stages(arch, groups, seed=len(name), options=options, **place)
     for stage in stages_of(module):
         if head == "value" and stage.post_process:  # it starts at zero, and would pass no gradient on
             stage.output_layer.weight.data.copy_(torch.linspace(-1, 1, arch.hidden_size)[None])
@@ -136,6 +151,7 @@ def run_law(
     tied: bool = False,
     shape: str = "line",
     num_layers: int = 4,
+    options: StageOptions = PLAIN,
 ) -> dict[str, Any]:
     """What this rank holds after each pass, as arrays; keys are "PASS/MODEL/WHAT/NAME".
 
@@ -144,7 +160,8 @@ def run_law(
     """
     names = list(passes[0])
     arch = replace(ARCH, tied=tied, num_layers=num_layers)
-    job = Job(Layout(*layout), names=names, arch=arch, shape=shape, distributed_optimizer=distributed_optimizer)
+    made: dict[str, Any] = {"distributed_optimizer": distributed_optimizer, "options": options}
+    job = Job(Layout(*layout), names=names, arch=arch, shape=shape, **made)
     seen: dict[str, Any] = {}
     for number, counts in enumerate(passes):
         everything = {

@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
+from fusedrl.models.options import Recompute, StageOptions
 from fusedrl.pipeline.costs import ConstantCost, CountedCost
 
 
@@ -16,6 +17,7 @@ class Sizes:
     head_dim: int = 8
     ffn_hidden_size: int = 24
     vocab_size: int = 50
+    qk_norm: bool = False
 
 
 def counted_by_torch(sizes: Sizes, *, rows: int, length: int) -> int:
@@ -60,6 +62,18 @@ def test_tensor_parallel_ranks_share_the_work() -> None:
 def test_backward_costs_twice_the_forward() -> None:
     cost = CountedCost(Sizes(), layers=[4])
     assert cost.backward(0, rows=2, length=5) == 2 * cost.forward(0, rows=2, length=5)
+
+
+def test_backward_counts_what_it_computes_again() -> None:
+    def backward(recompute: Recompute | None) -> float:
+        cost = CountedCost(Sizes(), layers=[3, 1], options=StageOptions(recompute=recompute))
+        return cost.backward(0, rows=2, length=5)
+
+    layer = counted_by_torch(Sizes(), rows=2, length=5) / 1e9
+    attention = 4 * 10 * 5 * 4 * 8 / 1e9
+    assert backward(Recompute("full")) == pytest.approx(9 * layer)
+    assert backward(Recompute("full", "block", 2)) == pytest.approx(8 * layer)
+    assert backward(Recompute("selective")) == pytest.approx(6 * layer + 3 * attention)
 
 
 def test_constants_ignore_shapes() -> None:

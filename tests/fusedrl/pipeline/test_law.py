@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fusedrl.models.options import Recompute, StageOptions
 from tests.distributed.pool import RankPool
 
 RUN = "tests.fusedrl.pipeline.law_jobs:run_law"
@@ -96,6 +97,38 @@ def test_law_holds_for_eight_stages_in_a_v_on_four_ranks(ranks: RankPool, distri
     check_moved(serial)
     for other in others:
         assert_bit_equal(serial, other)
+
+
+RECOMPUTED = {
+    "selective": Recompute("selective"),
+    "uniform": Recompute("full"),
+    "uniform2": Recompute("full", "uniform", 2),
+    "block": Recompute("full", "block", 1),
+}
+
+
+@pytest.mark.parametrize("recompute", RECOMPUTED.values(), ids=RECOMPUTED)
+@pytest.mark.parametrize("layout", [(1, 1, 1), (1, 2, 1)], ids=["one", "pp2"])
+def test_recomputed_activations_are_the_same_bits(
+    ranks: RankPool, layout: tuple[int, int, int], recompute: Recompute
+) -> None:
+    kept, again = (
+        run(ranks, layout, method="fused", passes=UNEQUAL, options=options)
+        for options in (StageOptions(), StageOptions(recompute=recompute))
+    )
+    check_moved(again)
+    assert_bit_equal(kept, again)
+
+
+def test_selective_recomputation_leaves_split_backwards_the_same_bits(ranks: RankPool) -> None:
+    options = StageOptions(recompute=Recompute("selective"))
+    kept = run(ranks, (1, 1, 1), method="serial", passes=UNEQUAL)
+    assert_bit_equal(kept, run(ranks, (1, 1, 1), method="mixed3", passes=UNEQUAL, options=options))
+
+
+def test_splitting_orders_are_refused_where_whole_layers_are_computed_again(ranks: RankPool) -> None:
+    with pytest.raises(Exception, match=r"actor: the order splits its backwards, .* or whole layers again"):
+        run(ranks, (1, 1, 1), method="split1", passes=UNEQUAL, options=StageOptions(recompute=Recompute("full")))
 
 
 @pytest.mark.parametrize("counts", [{"actor": 1, "critic": 1}, {"actor": 3, "critic": 1}, {"actor": 4, "critic": 4}])

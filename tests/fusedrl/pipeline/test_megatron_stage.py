@@ -16,7 +16,7 @@ from fusedrl.pipeline.microbatch import MicroBatch
 def fake_module(*, first: bool, last: bool, layers: Sequence[Any] = (), **config: Any) -> Any:
     """Stands for a GPTModel: what the adapter reads of it."""
     sizes = {"hidden_size": 8, "sequence_parallel": False, "pipeline_dtype": None, "params_dtype": torch.float64}
-    sizes["delay_wgrad_compute"] = False
+    sizes |= {"delay_wgrad_compute": False, "recompute_granularity": None}
     return SimpleNamespace(
         pre_process=first,
         post_process=last,
@@ -109,6 +109,12 @@ def test_transformer_engines_layers_split_only_where_they_were_built_to_delay(de
     for compute in model.delayed.values():
         compute()
     assert seen == (["proj", "qkv"] if delay else [])
+
+
+@pytest.mark.parametrize(("recompute", "splits"), [(None, True), ("selective", True), ("full", False)])
+def test_stages_that_compute_whole_layers_again_do_not_split(recompute: str | None, splits: bool) -> None:
+    module = fake_module(first=True, last=True, recompute_granularity=recompute)
+    assert megatron_model("actor", module, layout=Layout(), rank=0).splits == splits
 
 
 def test_megatrons_own_layers_split() -> None:

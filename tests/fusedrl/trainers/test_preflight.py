@@ -94,6 +94,14 @@ def test_orders_from_files_are_checked_against_the_placement(tmp_path: Path) -> 
     assert problems(tmp_path / "line", *asked, world=2) != []
 
 
+def test_recomputation_fits_under_a_cap_that_kept_activations_break(tmp_path: Path) -> None:
+    cap = ["schedule.memory_cap=0.3", "actor_rollout_ref.actor.megatron.pipeline_model_parallel_size=2"]
+    (found,) = problems(tmp_path / "kept", *cap)
+    assert found.startswith("schedule.method=fused, schedule.memory_cap=0.3: ")
+    full = "actor_rollout_ref.actor.megatron.recompute_granularity=full"
+    assert problems(tmp_path / "again", *cap, full) == []
+
+
 def test_a_pending_warm_start_is_checked_by_the_model_it_will_make(tmp_path: Path) -> None:
     lines = problems(tmp_path, "data.max_response_length=100", warm_start=True)
     assert all("exceed the 64 positions" in line for line in lines)

@@ -1,0 +1,95 @@
+"""Bytes that autograd keeps of one micro-batch on one stage, from its forward to its backward: counted, not measured.
+
+What Megatron's local layers save, N = B*T tokens, e bytes a number, on one of tp ranks:
+
+    norm             (8 + e) H + 4                    input and normalised input in float32, output
+    q, k, v          3 A D e                          keys and values expanded to all heads
+    where K = A      (2 A D + 3 A D) e                v is a view: the whole projection stays
+    scores           A T 4 (+ e where e < 4)          softmax in float32, and its cast
+    context          A D e
+    rotary           4 T D e a layer, whatever B
+    MLP              5 I e                            gate and up, silu(gate), up, their product, and a sum with 0
+    last stage       a norm;  logits V e for each function of them (log-probabilities, entropy)
+
+Parts of attention, MLP and logits are divided by tp. Recomputed layers keep their input alone; with selective
+recomputation queries, keys and values stay, scores do not. Transformer Engine's fused attention keeps no scores either:
+for it this is too much.
+
+B rows, T tokens, H hidden, A heads, K key-value heads, D head size, I MLP size, V padded vocabulary
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from fusedrl.models.architecture import pad_vocab
+from fusedrl.models.options import PLAIN, StageOptions
+from fusedrl.pipeline.sizes import Sizes
+
+SELECTIVE = "selective"
+
+
+@dataclass(frozen=True)
+class Activations:
+    """What a stage's forward leaves for its backward. logit_uses: functions of the logits that the loss computes."""
+
+    sizes: Sizes
+    head: Literal["lm", "value"] = "lm"
+    tp: int = 1
+    bytes_each: int = 4
+    options: StageOptions = PLAIN
+    logit_uses: int = 1
+
+    def nbytes(self, layers: int, *, rows: int, length: int, first: bool, last: bool) -> float:
+        """Of a stage with so many layers; first, last: whether it holds the embedding, the head."""
+        inputs, whole = self._kept(layers)
+        tokens = rows * length
+        kept = whole * self._layer(tokens, length)
+        kept += inputs * tokens * self.sizes.hidden_size * self.bytes_each
+        if inputs:
+            kept += 4 * length * self.sizes.head_dim  # the rotary embedding goes into each layer that is computed again
+        kept += length * length  # the causal mask, a byte each
+        if first:
+            kept += 8 * tokens
+        return kept + (self._head(tokens) if last else 0.0)
+
+    def _kept(self, layers: int) -> tuple[int, int]:
+        recompute = self.options.recompute
+        return (0, layers) if recompute is None else recompute.kept_layers(layers)
+
+    def _layer(self, tokens: int, length: int) -> float:
+        mlp = 5 * self.sizes.ffn_hidden_size * self.bytes_each
+        rotary = 4 * length * self.sizes.head_dim * self.bytes_each
+        return rotary + tokens * (2 * self._norm() + (mlp + self._attention(length)) / self.tp)
+
+    def _norm(self) -> float:
+        return (8 + self.bytes_each) * self.sizes.hidden_size + 4
+
+    def _attention(self, length: int) -> float:
+        """Bytes a token, of all heads."""
+        a, e = self.sizes, self.bytes_each
+        selective = self.options.recompute is not None and self.options.recompute.granularity == SELECTIVE
+        queries, keys = a.num_heads * a.head_dim, a.num_kv_heads * a.head_dim
+        kept = 3 * queries if not selective else 2 * queries + keys
+        scores = 0 if selective else a.num_heads * length * (4 + (e if e < 4 else 0))
+        projection = queries + 2 * keys
+        whole = selective or queries == keys  # a view of the projection is kept
+        kept += projection if whole else queries
+        return kept * e + scores + self._head_norms(projection_kept=whole)
+
+    def _head_norms(self, *, projection_kept: bool) -> float:
+        """Norms of each head's query and key; in float32 their input is the projection, the query's mostly a copy."""
+        a = self.sizes
+        if not a.qk_norm:
+            return 0.0
+        normalised = 4 * (a.num_heads + a.num_kv_heads) * (a.head_dim + 1)
+        if self.bytes_each < 4:
+            return normalised + 4 * (a.num_heads + a.num_kv_heads) * a.head_dim
+        copy = 0 if a.num_heads == a.num_kv_heads else 4 * a.num_heads * a.head_dim
+        return normalised + copy + (0 if projection_kept else 4 * (a.num_heads + 2 * a.num_kv_heads) * a.head_dim)
+
+    def _head(self, tokens: int) -> float:
+        norm = tokens * self._norm()
+        if self.head == "value":
+            return norm
+        logits = pad_vocab(self.sizes.vocab_size, tp=self.tp) / self.tp * self.bytes_each
+        return norm + self.logit_uses * tokens * (logits + 13)  # 13: target, whether it is here, logarithm of the sum

@@ -1,0 +1,61 @@
+"""What Megatron-Core stages hold between forward and backward, measured beside what the cost model plans."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from fusedrl.models.options import PLAIN, StageOptions
+from fusedrl.parallel.layout import Layout
+from fusedrl.pipeline.costs import CountedCost
+from fusedrl.pipeline.executor import Work
+from fusedrl.pipeline.microbatch import MicroBatch, shapes_of
+from fusedrl.pipeline.plan import Planned, plan_pass
+from fusedrl.pipeline.results import gather_report
+from fusedrl.pipeline.training import train_pass
+from tests.fusedrl.pipeline.law_jobs import ARCH, Job, policy_loss, value_loss
+
+SIZES = {"hidden_size": 64, "head_dim": 16, "ffn_hidden_size": 192, "vocab_size": 500}
+
+
+def peaks(
+    *,
+    layout: tuple[int, int, int] = (1, 1, 1),
+    arch: Mapping[str, Any] | None = None,
+    names: tuple[str, ...] = ("actor", "critic"),
+    shape: tuple[int, int] = (2, 48),
+    options: StageOptions = PLAIN,
+    dtype: str = "float32",
+) -> tuple[list[float], list[float]]:
+    """MiB of each rank: measured, planned. One micro-batch of each model more than there are stages."""
+    plan, sizes = Layout(*layout), replace(ARCH, **(SIZES | dict(arch or {})))
+    job = Job(plan, names=names, arch=sizes, options=options, dtype=getattr(torch, dtype))
+    batches = {name: [_batch(shape) for _ in range(plan.pp + 1)] for name in names}
+    total = shape[0] * shape[1]
+    losses = {"actor": partial(policy_loss, total=total, tp_group=job.models[names[0]].groups.tp)}
+    losses["critic"] = partial(value_loss, total=total)
+    work = {name: Work(batches[name], loss=losses[name]) for name in names}
+    planned = []
+    for name in names:
+        head = "value" if name == "critic" else "lm"
+        layers = [sizes.num_layers // plan.pp] * plan.pp
+        kind: dict[str, Any] = {"head": head, "bytes_each": getattr(torch, dtype).itemsize, "options": options}
+        cost = CountedCost(sizes, layers, tp=plan.tp, **kind)
+        planned.append(
+            Planned(name, shapes_of(batches[name]), pp=plan.pp, tp=plan.tp, reverse=name == "critic", cost=cost)
+        )
+    program = plan_pass(planned, method="fused")
+    found = gather_report(
+        job.executor, program, train_pass(job.executor, program, work, models=job.models, measure_memory=True)
+    ).peaks
+    assert found is not None
+    return [nbytes / 2**20 for nbytes in found.nbytes], list(found.planned)
+
+
+def _batch(shape: tuple[int, int]) -> MicroBatch:
+    rows, length = shape
+    lengths_B: Tensor = torch.full((rows,), length)
+    return MicroBatch(torch.randint(ARCH.vocab_size, shape), {"lengths": lengths_B, "targets": torch.randn(shape)})

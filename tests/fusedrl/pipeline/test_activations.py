@@ -1,0 +1,59 @@
+"""What plans count is what autograd keeps: within 1 % on real Megatron-Core stages, whatever is computed again."""
+
+from typing import Any
+
+import pytest
+
+from fusedrl.models.options import Recompute, StageOptions
+from tests.distributed.pool import RankPool
+
+PEAKS = "tests.fusedrl.pipeline.memory_jobs:peaks"
+RECOMPUTED = {
+    "all-kept": None,
+    "selective": Recompute("selective"),
+    "full": Recompute("full"),
+    "full2": Recompute("full", "uniform", 2),
+    "block": Recompute("full", "block", 3),
+}
+ARCHS: dict[str, dict[str, Any]] = {
+    "grouped": {},
+    "biased": {"qkv_bias": False, "family": "llama"},
+    "all-heads": {"num_kv_heads": 4},
+    "head-norms": {"family": "qwen3", "qkv_bias": False},
+    "head-norms-all-heads": {"family": "qwen3", "qkv_bias": False, "num_kv_heads": 4},
+}
+
+
+def assert_planned(ranks: RankPool, *, world: int = 1, **kwargs: Any) -> None:
+    measured, planned = ranks.run(PEAKS, world=world, **kwargs)[0]
+    assert min(measured) > 0
+    assert planned == pytest.approx(measured, rel=0.01)
+
+
+@pytest.mark.parametrize("recompute", RECOMPUTED.values(), ids=RECOMPUTED)
+@pytest.mark.parametrize("name", ["actor", "critic"])
+def test_planned_memory_is_what_is_held(ranks: RankPool, name: str, recompute: Recompute | None) -> None:
+    assert_planned(ranks, names=(name,), options=StageOptions(recompute=recompute))
+
+
+@pytest.mark.parametrize("recompute", [None, Recompute("selective")], ids=["all-kept", "selective"])
+@pytest.mark.parametrize("arch", ARCHS.values(), ids=ARCHS)
+def test_planned_memory_is_what_is_held_by_every_kind_of_attention(
+    ranks: RankPool, arch: dict[str, Any], recompute: Recompute | None
+) -> None:
+    assert_planned(ranks, arch=arch, options=StageOptions(recompute=recompute))
+
+
+@pytest.mark.parametrize("arch", ARCHS.values(), ids=ARCHS)
+def test_planned_memory_is_what_is_held_in_bfloat16(ranks: RankPool, arch: dict[str, Any]) -> None:
+    assert_planned(ranks, arch=arch, dtype="bfloat16")
+
+
+@pytest.mark.parametrize("shape", [(1, 8), (5, 8), (1, 128)])
+def test_planned_memory_is_what_is_held_by_any_rows_and_tokens(ranks: RankPool, shape: tuple[int, int]) -> None:
+    assert_planned(ranks, shape=shape)
+
+
+@pytest.mark.parametrize("layout", [(1, 2, 1), (2, 1, 1), (2, 2, 1)], ids=["pp2", "tp2", "tp2_pp2"])
+def test_planned_memory_is_what_each_rank_holds(ranks: RankPool, layout: tuple[int, int, int]) -> None:
+    assert_planned(ranks, world=layout[0] * layout[1], layout=layout)
