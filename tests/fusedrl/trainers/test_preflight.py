@@ -95,9 +95,9 @@ def test_orders_from_files_are_checked_against_the_placement(tmp_path: Path) -> 
 
 
 def test_recomputation_fits_under_a_cap_that_kept_activations_break(tmp_path: Path) -> None:
-    cap = ["schedule.memory_cap=0.3", "actor_rollout_ref.actor.megatron.pipeline_model_parallel_size=2"]
+    cap = ["schedule.memory_cap=1.5", "actor_rollout_ref.actor.megatron.pipeline_model_parallel_size=2"]
     (found,) = problems(tmp_path / "kept", *cap)
-    assert found.startswith("schedule.method=fused, schedule.memory_cap=0.3: ")
+    assert found.startswith("schedule.method=fused, schedule.memory_cap=1.5: ")
     full = "actor_rollout_ref.actor.megatron.recompute_granularity=full"
     assert problems(tmp_path / "again", *cap, full) == []
 
