@@ -4,6 +4,7 @@ import difflib
 import os
 from collections.abc import Iterator, Mapping
 
+from fusedrl.config.check_budgets import check_ppo_budgets
 from fusedrl.config.check_layout import ModelNumbers, layouts
 from fusedrl.config.numbers import divisors, listed, listed_words
 from fusedrl.config.schema import (
@@ -45,11 +46,12 @@ def check_ppo_batches(config: PPOConfig, *, world: int, models: Mapping[str, Mod
         yield from _check_mini_batch(mini, key=mini_key, samples=samples, config=config)
         yield from check_microbatches(
             mini,
-            role.ppo_micro_batch_size_per_gpu,
+            1 if role.use_dynamic_bsz else role.ppo_micro_batch_size_per_gpu,
             mini_key=mini_key,
             micro_key=f"{key}.ppo_micro_batch_size_per_gpu",
             dp=data_parallel(role.megatron, world=world),
         )
+    yield from check_ppo_budgets(config, dp=data_parallel(config.critic.megatron, world=world))
     yield from _check_equal_updates(config)
     yield from _check_replicas(config, samples=samples, world=world)
     yield from _check_positions(config, models=models)

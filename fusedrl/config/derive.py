@@ -3,6 +3,7 @@
     samples per step = data.train_batch_size x rollout.n          mini-batches = samples / ppo_mini_batch_size
     dp = ranks / (tp x pp)                  micro-batches = ppo_mini_batch_size / dp / ppo_micro_batch_size_per_gpu
 
+Under a budget of tokens the number of micro-batches follows from the samples; told is the most, where all are longest.
 They hold for a configuration without problems (fusedrl.config.validate).
 """
 
@@ -10,6 +11,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
+from fusedrl.config.budgets import Budget, ppo_budgets, sft_budget
 from fusedrl.config.check_batches import data_parallel
 from fusedrl.config.check_layout import layouts
 from fusedrl.config.schema import BaseTrainerConfig, MegatronConfig, PPOConfig, SFTConfig
@@ -17,12 +19,17 @@ from fusedrl.config.schema import BaseTrainerConfig, MegatronConfig, PPOConfig, 
 
 @dataclass(frozen=True)
 class ModelSizes:
-    """One model's layout; `micro_batches`: of one mini-batch (forward-only models: of one step) on one replica."""
+    """One model's layout; `micro_batches`: of one mini-batch (forward-only models: of one step) on one replica.
+
+    micro_batch: samples of each. Under a token_budget samples of the greatest length are meant.
+    """
 
     tp: int
     pp: int
     dp: int
     micro_batches: int
+    micro_batch: int
+    token_budget: int | None = None
 
 
 @dataclass(frozen=True)
@@ -48,6 +55,7 @@ def derive_ppo(config: PPOConfig, *, world: int) -> PPOSizes:
     policy = config.actor_rollout_ref
     samples = config.data.train_batch_size * policy.rollout.n
     mini_batches = samples // policy.actor.ppo_mini_batch_size
+    longest = config.data.max_prompt_length + config.data.max_response_length
     return PPOSizes(
         ranks=world,
         prompts_per_step=config.data.train_batch_size,
@@ -55,17 +63,21 @@ def derive_ppo(config: PPOConfig, *, world: int) -> PPOSizes:
         mini_batches=mini_batches,
         updates_per_step=policy.actor.ppo_epochs * mini_batches,
         rollout_groups=world // policy.rollout.tensor_model_parallel_size,
-        max_sequence_length=config.data.max_prompt_length + config.data.max_response_length,
+        max_sequence_length=longest,
         models={
-            role: _sizes(megatron, world=world, samples=whole, micro=micro)
+            role: _sizes(
+                megatron, world=world, samples=whole, micro=micro, budget=ppo_budgets(config).get(role), longest=longest
+            )
             for role, (megatron, whole, micro) in _work(config, samples=samples).items()
         },
     )
 
 
 def derive_sft(config: SFTConfig, *, world: int) -> SFTSizes:
-    samples, micro = config.data.train_batch_size, config.data.micro_batch_size_per_gpu
-    return SFTSizes(world, samples, _sizes(config.megatron, world=world, samples=samples, micro=micro))
+    samples, micro, longest = config.data.train_batch_size, config.data.micro_batch_size_per_gpu, config.data.max_length
+    budget = sft_budget(config)
+    model = _sizes(config.megatron, world=world, samples=samples, micro=micro, budget=budget, longest=longest)
+    return SFTSizes(world, samples, model)
 
 
 def clip_range(config: PPOConfig) -> tuple[float, float]:
@@ -102,7 +114,10 @@ def describe(sizes: PPOSizes | SFTSizes) -> list[str]:
 
 
 def _line(role: str, model: ModelSizes) -> str:
-    return f"{role}: tp={model.tp} pp={model.pp} dp={model.dp}, {model.micro_batches} micro-batches on each replica"
+    batches = f"{model.micro_batches} micro-batches"
+    if model.token_budget is not None:
+        batches = f"up to {batches} of {model.token_budget} tokens"
+    return f"{role}: tp={model.tp} pp={model.pp} dp={model.dp}, {batches} on each replica"
 
 
 def _work(config: PPOConfig, *, samples: int) -> dict[str, tuple[MegatronConfig, int, int]]:
@@ -117,7 +132,12 @@ def _work(config: PPOConfig, *, samples: int) -> dict[str, tuple[MegatronConfig,
     return {role: (megatron, *passes[role]) for role, (_, megatron) in layouts(config).items()}
 
 
-def _sizes(megatron: MegatronConfig, *, world: int, samples: int, micro: int) -> ModelSizes:
+def _sizes(
+    megatron: MegatronConfig, *, world: int, samples: int, micro: int, budget: Budget | None, longest: int
+) -> ModelSizes:
     dp = data_parallel(megatron, world=world)
     tp, pp = megatron.tensor_model_parallel_size, megatron.pipeline_model_parallel_size
-    return ModelSizes(tp=tp, pp=pp, dp=dp, micro_batches=math.ceil(samples / dp / micro))
+    if budget is None:
+        return ModelSizes(tp, pp, dp, micro_batches=math.ceil(samples / dp / micro), micro_batch=micro)
+    most, rows = budget.most(samples // dp, length=longest), budget.tokens // longest
+    return ModelSizes(tp, pp, dp, micro_batches=most, micro_batch=rows, token_budget=budget.tokens)

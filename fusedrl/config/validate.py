@@ -16,6 +16,7 @@ from fusedrl.config.check_batches import (
     check_ppo_batches,
     data_parallel,
 )
+from fusedrl.config.check_budgets import check_sft_budget
 from fusedrl.config.check_layout import ModelNumbers, check_model, check_ppo_layouts, check_ranks
 from fusedrl.config.derive import total_steps
 from fusedrl.config.errors import ConfigError
@@ -54,11 +55,12 @@ def check_sft(config: SFTConfig, *, world: int, model: ModelNumbers | None = Non
         *([] if model is None else check_model(config.megatron, key="megatron", numbers=model)),
         *check_microbatches(
             data.train_batch_size,
-            data.micro_batch_size_per_gpu,
+            1 if data.use_dynamic_bsz else data.micro_batch_size_per_gpu,
             mini_key="data.train_batch_size",
             micro_key="data.micro_batch_size_per_gpu",
             dp=dp,
         ),
+        *check_sft_budget(config),
         *check_data(data, validates=False),
         *check_optim(config.optim, key="optim"),
         *([] if model is None else _check_sft_length(config, model)),

@@ -50,20 +50,33 @@ class MicroBatch:
 def cut_microbatches(
     tokens_BT: Tensor, *, lengths_B: Tensor, rows: int, fields: Mapping[str, Tensor] | None = None, multiple: int = 1
 ) -> list[MicroBatch]:
-    """Consecutive groups of `rows` rows, each trimmed to its longest row (rounded up to `multiple`).
-
-    Fields whose second dimension is T are trimmed alike. The last group may have fewer rows.
-    """
+    """Consecutive groups of `rows` rows, as `gather_microbatches` has them. The last group may have fewer rows."""
     if rows < 1:
         raise ValueError(f"micro-batch: rows={rows}, must be at least 1")
-    batch, full = tokens_BT.shape
+    groups = torch.arange(len(tokens_BT)).split(rows)
+    return gather_microbatches(tokens_BT, lengths_B=lengths_B, groups=groups, fields=fields, multiple=multiple)
+
+
+def gather_microbatches(
+    tokens_BT: Tensor,
+    *,
+    lengths_B: Tensor,
+    groups: Sequence[Tensor],
+    fields: Mapping[str, Tensor] | None = None,
+    multiple: int = 1,
+    device: torch.device | None = None,
+) -> list[MicroBatch]:
+    """A micro-batch of the rows of each group, trimmed to its longest row (rounded up to `multiple`).
+
+    Fields whose second dimension is T are trimmed alike. Numbers of rows and lengths may differ between groups.
+    """
+    full = tokens_BT.shape[1]
     pieces = []
-    for begin in range(0, batch, rows):
-        part = slice(begin, min(begin + rows, batch))
-        longest = int(lengths_B[part].max())
+    for rows in groups:
+        longest = int(lengths_B[rows].max())
         length = min(full, -(-longest // multiple) * multiple)
-        trimmed = {name: _trim(value[part], full=full, length=length) for name, value in (fields or {}).items()}
-        pieces.append(MicroBatch(tokens_BT[part, :length].contiguous(), trimmed))
+        trimmed = {name: _trim(x[rows], full=full, length=length).to(device) for name, x in (fields or {}).items()}
+        pieces.append(MicroBatch(tokens_BT[rows, :length].contiguous().to(device), trimmed))
     return pieces
 
 

@@ -7,17 +7,19 @@ the world puts them together (x + 0 is exact).
 Shapes: B samples, S tokens of a row, R response tokens, V vocabulary (this rank's part).
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from fusedrl.config.budgets import Budget
 from fusedrl.models.logprob import entropy, token_log_probs
 from fusedrl.pipeline.executor import Executor, Work
-from fusedrl.pipeline.microbatch import MicroBatch, cut_microbatches
+from fusedrl.pipeline.microbatch import MicroBatch, gather_microbatches
 from fusedrl.rl.alignment import outputs_for_response
+from fusedrl.trainers.cutting import replica_groups
 from fusedrl.trainers.planning import Planner
 from fusedrl.trainers.roles import Role
 from fusedrl.trainers.samples import Samples
@@ -28,13 +30,15 @@ Collect = Callable[[Tensor, MicroBatch], Tensor]
 
 @dataclass(frozen=True, eq=False)
 class Inference:
-    """One model's part of a pass: its micro-batch size in samples and what to keep, K results named by `names`."""
+    """One model's part of a pass: its micro-batch size in samples, or a budget of tokens instead, and what to keep,
+    K results named by `names`."""
 
     role: Role
     micro_batch: int
     names: tuple[str, ...]
     width: int
     collect: Collect
+    budget: Budget | None = None
 
 
 def log_probs(role: Role, *, temperature: float, width: int, with_entropy: bool) -> Collect:
@@ -93,26 +97,27 @@ def _by_layout(inferences: Mapping[str, Inference]) -> list[list[str]]:
 def _one_pass(
     inferences: Mapping[str, Inference], samples: Samples, *, executor: Executor, planner: Planner
 ) -> dict[str, Tensor]:
-    rows = {name: each.role.share(samples.size) for name, each in inferences.items()}
+    groups = {
+        name: replica_groups(each.role, samples.lengths_B, micro_batch=each.micro_batch, budget=each.budget)
+        for name, each in inferences.items()
+    }
     work = {
-        name: Work(
-            _microbatches(samples, rows[name], size=each.micro_batch, device=each.role.device), collect=each.collect
-        )
+        name: Work(_microbatches(samples, groups[name], device=each.role.device), collect=each.collect)
         for name, each in inferences.items()
     }
     program = planner.program({name: (each.role, work[name]) for name, each in inferences.items()})
     outputs = executor.run(program, work).models
     found: dict[str, Tensor] = {}
     for name, each in inferences.items():
-        whole_BKW = _everywhere(outputs[name].outputs, rows[name], inference=each, size=samples.size)
+        whole_BKW = _everywhere(outputs[name].outputs, torch.cat(groups[name]), inference=each, size=samples.size)
         found |= dict(zip(each.names, whole_BKW.unbind(dim=1), strict=True))
     return found
 
 
-def _microbatches(samples: Samples, rows_N: Tensor, *, size: int, device: torch.device) -> list[MicroBatch]:
-    lengths_B = samples.lengths_B[rows_N]
-    fields = {"prompt_lengths": samples.prompt_lengths_B[rows_N].to(device), "lengths": lengths_B.to(device)}
-    return cut_microbatches(samples.tokens_BS[rows_N].to(device), lengths_B=lengths_B, rows=size, fields=fields)
+def _microbatches(samples: Samples, groups: Sequence[Tensor], *, device: torch.device) -> list[MicroBatch]:
+    lengths_B = samples.lengths_B
+    fields = {"prompt_lengths": samples.prompt_lengths_B, "lengths": lengths_B}
+    return gather_microbatches(samples.tokens_BS, lengths_B=lengths_B, groups=groups, fields=fields, device=device)
 
 
 def _everywhere(outputs: Mapping[int, Tensor], rows_N: Tensor, *, inference: Inference, size: int) -> Tensor:

@@ -12,6 +12,7 @@ from typing import Any
 
 from torch import Tensor
 
+from fusedrl.config.budgets import ppo_budgets
 from fusedrl.config.schema import PPOConfig, RolloutConfig, ValidationSamplingConfig
 from fusedrl.pipeline.executor import Executor
 from fusedrl.rewards.runner import RewardRunner
@@ -123,7 +124,7 @@ class PPO:
 
     def infer(self, samples: Samples) -> dict[str, Tensor]:
         """Log-probabilities, entropy and values; the reference's and the reward model's where these are used."""
-        rollout, width = self.config.actor_rollout_ref.rollout, samples.width
+        rollout, width, budgets = self.config.actor_rollout_ref.rollout, samples.width, ppo_budgets(self.config)
 
         def logp(role: Role, *, with_entropy: bool) -> forward.Collect:
             return forward.log_probs(role, temperature=rollout.temperature, width=width, with_entropy=with_entropy)
@@ -132,17 +133,21 @@ class PPO:
             rollout.log_prob_micro_batch_size_per_gpu,
             self.config.critic.forward_micro_batch_size_per_gpu,
         )
+        collect, of_critic = logp(self.actor, with_entropy=True), forward.values(width=width)
+        names, budget = ("logp", "entropy"), budgets.get("log_prob")
         inferences = {
-            "actor": Inference(self.actor, actor_rows, ("logp", "entropy"), width, logp(self.actor, with_entropy=True)),
-            "critic": Inference(self.critic, critic_rows, ("values",), width, forward.values(width=width)),
+            "actor": Inference(self.actor, actor_rows, names, width, collect, budget),
+            "critic": Inference(self.critic, critic_rows, ("values",), width, of_critic, budgets.get("values")),
         }
         if self.reference is not None:
             ref_rows = self.config.actor_rollout_ref.ref.log_prob_micro_batch_size_per_gpu
             collect = logp(self.reference, with_entropy=False)
-            inferences["ref"] = Inference(self.reference, ref_rows, ("ref_logp",), width, collect)
+            budget = budgets.get("ref")
+            inferences["ref"] = Inference(self.reference, ref_rows, ("ref_logp",), width, collect, budget)
         if self.reward is not None:
             reward_rows = self.config.reward_model.micro_batch_size_per_gpu
-            inferences["reward"] = Inference(self.reward, reward_rows, ("rm_score",), 1, forward.last_scores())
+            collect, budget = forward.last_scores(), budgets.get("reward")
+            inferences["reward"] = Inference(self.reward, reward_rows, ("rm_score",), 1, collect, budget)
         return infer(inferences, samples, executor=self.executor, planner=self.planner)
 
     def experience(self, samples: Samples, score_B: Tensor, inferred: Mapping[str, Tensor]) -> Experience:
@@ -156,7 +161,10 @@ class PPO:
         actor, critic = self.config.actor_rollout_ref.actor, self.config.critic
         learners = {} if step <= self.config.trainer.critic_warmup else {"actor": self._actor_learner()}
         learners["critic"] = Learner(
-            self.critic, critic.ppo_micro_batch_size_per_gpu, lambda mask_NR: losses.value_loss(critic, mask_NR)
+            self.critic,
+            critic.ppo_micro_batch_size_per_gpu,
+            lambda mask_NR: losses.value_loss(critic, mask_NR),
+            ppo_budgets(self.config).get("critic"),
         )
         rows = mini_batches(
             experience.samples,
@@ -178,7 +186,8 @@ class PPO:
         def loss(mask_NR: Tensor) -> losses.LossFunction:
             return losses.policy_loss(config, mask_NR, actor=self.actor, temperature=temperature)
 
-        return Learner(self.actor, config.ppo_micro_batch_size_per_gpu, loss)
+        budget = ppo_budgets(self.config).get("actor")
+        return Learner(self.actor, config.ppo_micro_batch_size_per_gpu, loss, budget)
 
     def validate(self) -> dict[str, float]:
         """Mean accuracy of the held-out prompts by data source, under val_kwargs' sampling (greedy by default)."""

@@ -157,7 +157,6 @@ def _value_head(config: PPOConfig) -> None:
 def _plan(config: PPOConfig, models: Mapping[str, Architecture], *, world: int) -> None:
     """The schedule can be made for an update of the longest samples: file, memory cap, placement."""
     sizes, actor, critic = derive_ppo(config, world=world), config.actor_rollout_ref.actor, config.critic
-    rows = {"actor": actor.ppo_micro_batch_size_per_gpu, "critic": critic.ppo_micro_batch_size_per_gpu}
     planned, shape = [], config.schedule.placement
     megatron = {"actor": actor.megatron, "critic": critic.megatron}
     for name in ("actor", "critic"):
@@ -166,7 +165,7 @@ def _plan(config: PPOConfig, models: Mapping[str, Architecture], *, world: int) 
         planned.append(
             Planned(
                 name,
-                shapes=((rows[name], sizes.max_sequence_length),) * layout.micro_batches,
+                shapes=((layout.micro_batch, sizes.max_sequence_length),) * layout.micro_batches,
                 pp=layout.pp,
                 tp=layout.tp,
                 dp=layout.dp,

@@ -9,11 +9,12 @@ from dataclasses import dataclass, field
 
 from torch import Tensor
 
+from fusedrl.config.budgets import sft_budget
 from fusedrl.config.schema import SFTConfig
 from fusedrl.data.sft import Batch
 from fusedrl.models.logprob import token_log_probs
 from fusedrl.pipeline.executor import Executor, Work
-from fusedrl.pipeline.microbatch import MicroBatch, cut_microbatches
+from fusedrl.pipeline.microbatch import MicroBatch, gather_microbatches
 from fusedrl.pipeline.results import gather_report
 from fusedrl.pipeline.stage import LossFunction
 from fusedrl.pipeline.training import train_pass
@@ -22,6 +23,7 @@ from fusedrl.rl.alignment import label_mask
 from fusedrl.telemetry.logger import MetricsLogger
 from fusedrl.telemetry.rates import memory, rates
 from fusedrl.telemetry.timers import Timers
+from fusedrl.trainers.cutting import replica_groups
 from fusedrl.trainers.planning import Planner
 from fusedrl.trainers.prompting import ExampleSource
 from fusedrl.trainers.roles import Role, TrainedRole
@@ -56,8 +58,7 @@ class SFT:
 
     def step(self, batch: Batch) -> dict[str, float]:
         """One optimizer step. A collective of all ranks."""
-        share_B = self.model.share(len(batch.tokens_BS))
-        work = Work(self._microbatches(batch, share_B), loss=sft_loss(self.model, batch.label_mask_BS))
+        work = Work(self._microbatches(batch), loss=sft_loss(self.model, batch.label_mask_BS))
         program = self.planner.program({self.model.name: (self.model, work)})
         result = train_pass(
             self.executor, program, {self.model.name: work}, models={self.model.name: self.model.trained}
@@ -71,11 +72,13 @@ class SFT:
             "perf/bubble_ratio/measured": report.measured_bubble,
         }
 
-    def _microbatches(self, batch: Batch, share_B: Tensor) -> list[MicroBatch]:
-        fields = {"label_mask": batch.label_mask_BS[share_B].to(self.model.device)}
-        tokens_BS = batch.tokens_BS[share_B].to(self.model.device)
-        rows = self.config.data.micro_batch_size_per_gpu
-        return cut_microbatches(tokens_BS, lengths_B=batch.lengths_B[share_B], rows=rows, fields=fields)
+    def _microbatches(self, batch: Batch) -> list[MicroBatch]:
+        rows, budget = self.config.data.micro_batch_size_per_gpu, sft_budget(self.config)
+        groups = replica_groups(self.model, batch.lengths_B, micro_batch=rows, budget=budget)
+        fields, device = {"label_mask": batch.label_mask_BS}, self.model.device
+        return gather_microbatches(
+            batch.tokens_BS, lengths_B=batch.lengths_B, groups=groups, fields=fields, device=device
+        )
 
 
 def sft_loss(model: Role, label_mask_BS: Tensor) -> LossFunction:

@@ -12,14 +12,16 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from fusedrl.config.budgets import Budget
 from fusedrl.pipeline.executor import Executor, Work
-from fusedrl.pipeline.microbatch import MicroBatch, cut_microbatches, shapes_of
+from fusedrl.pipeline.microbatch import MicroBatch, gather_microbatches, shapes_of
 from fusedrl.pipeline.plan import Shapes
 from fusedrl.pipeline.program import Program
 from fusedrl.pipeline.results import PassReport, gather_report
 from fusedrl.pipeline.stage import LossFunction
 from fusedrl.pipeline.training import train_pass
 from fusedrl.rl import batching
+from fusedrl.trainers.cutting import replica_groups
 from fusedrl.trainers.experience import Experience
 from fusedrl.trainers.planning import Planner
 from fusedrl.trainers.roles import TrainedRole
@@ -34,11 +36,12 @@ class LossMaker(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Learner:
-    """A model in the update: its micro-batch size in samples and its loss."""
+    """A model in the update: its micro-batch size in samples, or a budget of tokens instead, and its loss."""
 
     role: TrainedRole
     micro_batch: int
     loss: LossMaker
+    budget: Budget | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,10 +64,7 @@ def mini_batches(samples: Samples, *, size: int, epochs: int, shuffle: bool, see
 
 def shapes_ahead(learners: Mapping[str, Learner], samples: Samples, rows_N: Tensor) -> dict[str, Shapes]:
     """The shapes of this rank's micro-batches of a mini-batch: known with the samples, before there is experience."""
-    return {
-        name: shapes_of(_microbatches(each, samples, rows_N[each.role.share(len(rows_N))], fields={}))
-        for name, each in learners.items()
-    }
+    return {name: shapes_of(_microbatches(each, samples, rows_N, fields={})) for name, each in learners.items()}
 
 
 def update(
@@ -94,16 +94,15 @@ def update(
 
 
 def _work(learner: Learner, experience: Experience, rows_N: Tensor) -> Work:
-    share_N = rows_N[learner.role.share(len(rows_N))]
     mask_NR = experience.samples.mask_BR[rows_N]
-    microbatches = _microbatches(learner, experience.samples, share_N, fields=experience.fields())
+    microbatches = _microbatches(learner, experience.samples, rows_N, fields=experience.fields())
     return Work(microbatches, loss=learner.loss(mask_NR))
 
 
 def _microbatches(
-    learner: Learner, samples: Samples, share_N: Tensor, *, fields: Mapping[str, Tensor]
+    learner: Learner, samples: Samples, rows_N: Tensor, *, fields: Mapping[str, Tensor]
 ) -> list[MicroBatch]:
-    device = learner.role.device
-    fields = {name: field[share_N].to(device) for name, field in fields.items()}
-    tokens = samples.tokens_BS[share_N].to(device)
-    return cut_microbatches(tokens, lengths_B=samples.lengths_B[share_N], rows=learner.micro_batch, fields=fields)
+    lengths_B, role = samples.lengths_B, learner.role
+    groups = replica_groups(role, lengths_B[rows_N], micro_batch=learner.micro_batch, budget=learner.budget)
+    groups = [rows_N[group] for group in groups]
+    return gather_microbatches(samples.tokens_BS, lengths_B=lengths_B, groups=groups, fields=fields, device=role.device)

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from fusedrl.config.schema.fields import REQUIRED, group, key
+from fusedrl.config.schema.fields import REQUIRED, group, key, token_budget
 from fusedrl.config.schema.parallel import CriticOptimConfig, MegatronConfig
 from fusedrl.config.schema.policy import LOSS_AGG_MODES
 
@@ -22,6 +22,11 @@ class CriticConfig:
     forward_micro_batch_size_per_gpu: int = key(
         8, help="Samples of one micro-batch when values are computed", at_least=1
     )
+    use_dynamic_bsz: bool = key(
+        False, help="Make micro-batches of both by a budget of tokens instead of a number of samples"
+    )
+    ppo_max_token_len_per_gpu: int = token_budget(help="With use_dynamic_bsz, in training")
+    forward_max_token_len_per_gpu: int = token_budget(help="With use_dynamic_bsz, when values are computed")
     ppo_epochs: int = key(1, help="Passes over the samples of a step; equal to the actor's", at_least=1)
     cliprange_value: float = key(0.5, help="Clip range of the value loss", above=0)
     loss_agg_mode: str = key("token-mean", help="How the loss of tokens becomes one number", choices=LOSS_AGG_MODES)
@@ -39,6 +44,8 @@ class RewardModelConfig:
     enable: bool = key(False, help="Score responses with a reward model; added to the reward function's score")
     model: RewardModelPathConfig = group(RewardModelPathConfig, help="The reward model's weights")
     micro_batch_size_per_gpu: int = key(8, help="Samples of one micro-batch of the reward model", at_least=1)
+    use_dynamic_bsz: bool = key(False, help="A budget of tokens instead of a number of samples")
+    forward_max_token_len_per_gpu: int = token_budget(help="With use_dynamic_bsz")
     megatron: MegatronConfig = group(MegatronConfig, help="The reward model's layout")
 
 

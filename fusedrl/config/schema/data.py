@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from fusedrl.config.schema.fields import group, key
+from fusedrl.config.schema.fields import group, key, token_budget
 
 
 @dataclass(frozen=True)
@@ -46,4 +46,6 @@ class PPODataConfig(BaseDataConfig):
 class SFTDataConfig(BaseDataConfig):
     train_batch_size: int = key(64, help="Samples of one optimizer step", at_least=1)
     micro_batch_size_per_gpu: int = key(8, help="Samples of one micro-batch on one data-parallel rank", at_least=1)
+    use_dynamic_bsz: bool = key(False, help="Make micro-batches by a budget of tokens instead of a number of samples")
+    max_token_len_per_gpu: int = token_budget(help="With use_dynamic_bsz")
     max_length: int = key(1024, help="Longest sample (prompt and response), in tokens", at_least=2)

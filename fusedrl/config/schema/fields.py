@@ -79,6 +79,11 @@ def key(
     return dataclasses.field(default=default, metadata=metadata)
 
 
+def token_budget(*, help: str) -> Any:
+    """A budget of padded tokens; which passes it cuts is in fusedrl.config.budgets."""
+    return key(16384, help=f"{help}: tokens (rows x longest row, padding included) of one micro-batch", at_least=1)
+
+
 def group(schema: Callable[[], Any], *, help: str) -> Any:
     """A field that holds another schema."""
     return dataclasses.field(default_factory=schema, metadata={"help": help})

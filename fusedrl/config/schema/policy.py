@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from fusedrl.config.schema.fields import REQUIRED, group, key
+from fusedrl.config.schema.fields import REQUIRED, group, key, token_budget
 from fusedrl.config.schema.parallel import MegatronConfig, OptimConfig
 
 LOSS_AGG_MODES = ("token-mean", "seq-mean-token-sum", "seq-mean-token-mean", "seq-mean-token-sum-norm")
@@ -30,6 +30,8 @@ class ActorConfig:
         at_least=1,
     )
     ppo_micro_batch_size_per_gpu: int = key(8, help="Samples of one micro-batch on one data-parallel rank", at_least=1)
+    use_dynamic_bsz: bool = key(False, help="Make micro-batches by a budget of tokens instead of a number of samples")
+    ppo_max_token_len_per_gpu: int = token_budget(help="With use_dynamic_bsz")
     ppo_epochs: int = key(1, help="Passes over the samples of a step", at_least=1)
     shuffle: bool = key(True, help="Draw new mini-batches in each epoch over the samples of a step")
     clip_ratio: float = key(0.2, help="Policy clip range, both sides", above=0)
@@ -71,12 +73,16 @@ class RolloutConfig:
     log_prob_micro_batch_size_per_gpu: int = key(
         8, help="Samples of one micro-batch when the actor's log-probabilities are computed", at_least=1
     )
+    log_prob_use_dynamic_bsz: bool = key(False, help="A budget of tokens there instead of a number of samples")
+    log_prob_max_token_len_per_gpu: int = token_budget(help="With log_prob_use_dynamic_bsz")
     val_kwargs: ValidationSamplingConfig = group(ValidationSamplingConfig, help="Sampling in validation")
 
 
 @dataclass(frozen=True)
 class RefConfig:
     log_prob_micro_batch_size_per_gpu: int = key(8, help="Samples of one micro-batch of the reference", at_least=1)
+    log_prob_use_dynamic_bsz: bool = key(False, help="A budget of tokens instead of a number of samples")
+    log_prob_max_token_len_per_gpu: int = token_budget(help="With log_prob_use_dynamic_bsz")
     megatron: MegatronConfig = group(MegatronConfig, help="The reference's layout")
 
 

@@ -59,6 +59,18 @@ def test_sizes_print_and_save() -> None:
     assert describe(derive_ppo(ppo(), world=4))[1] == "actor: tp=1 pp=2 dp=2, 8 micro-batches on each replica"
 
 
+def test_a_token_budget_tells_the_most_micro_batches_and_the_rows_of_the_longest() -> None:
+    budget = {f"{ACTOR}.use_dynamic_bsz": True, f"{ACTOR}.ppo_max_token_len_per_gpu": 100}
+    sizes = derive_ppo(changed(ppo(), budget), world=4)
+    actor, critic = sizes.models["actor"], sizes.models["critic"]
+    assert (actor.micro_batch, actor.micro_batches, actor.token_budget) == (4, 32, 100)  # of 24 tokens; 128 samples
+    assert (critic.micro_batch, critic.micro_batches, critic.token_budget) == (16, 8, None)
+    assert describe(sizes)[1] == "actor: tp=1 pp=2 dp=2, up to 32 micro-batches of 100 tokens on each replica"
+    config = sft()
+    dynamic = changed(config, {"data.use_dynamic_bsz": True, "data.max_token_len_per_gpu": 2 * config.data.max_length})
+    assert derive_sft(dynamic, world=4).model.micro_batch == 2
+
+
 @pytest.mark.parametrize(
     ("overrides", "expected"),
     [

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from fusedrl.pipeline.microbatch import MicroBatch, cut_microbatches, shapes_of
+from fusedrl.pipeline.microbatch import MicroBatch, cut_microbatches, gather_microbatches, shapes_of
 
 
 def test_positions_are_indices_whatever_the_padding() -> None:
@@ -30,6 +30,19 @@ def test_cut_trims_each_piece_to_its_longest_row_and_loses_no_row() -> None:
     for piece, begin in zip(pieces, (0, 2, 4), strict=True):
         assert torch.equal(piece.tokens_BT, tokens_BT[begin : begin + piece.rows, : piece.length])
         assert torch.equal(piece["adv"], piece.tokens_BT.float())
+
+
+def test_groups_of_any_rows_are_trimmed_each_to_its_own_longest() -> None:
+    tokens_BT = torch.arange(5 * 8).view(5, 8)
+    lengths_B = torch.tensor([2, 3, 8, 1, 5])
+    groups = [torch.tensor([4, 0, 3]), torch.tensor([2]), torch.tensor([1])]
+    fields = {"length": lengths_B, "adv": tokens_BT.float()}
+    pieces = gather_microbatches(tokens_BT, lengths_B=lengths_B, groups=groups, fields=fields)
+    assert shapes_of(pieces) == ((3, 5), (1, 8), (1, 3))
+    for piece, rows in zip(pieces, groups, strict=True):
+        assert torch.equal(piece.tokens_BT, tokens_BT[rows, : piece.length])
+        assert torch.equal(piece["adv"], piece.tokens_BT.float())
+        assert torch.equal(piece["length"], lengths_B[rows])
 
 
 def test_cut_rounds_lengths_up_within_the_batch() -> None:

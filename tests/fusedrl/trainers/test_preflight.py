@@ -81,6 +81,17 @@ def test_methods_and_placements_can_be_planned(tmp_path: Path, placement: str, m
     assert bool(found) == (method == "interleaved" != placement)
 
 
+@pytest.mark.parametrize("method", ["fused", "interleaved"])
+def test_micro_batches_by_tokens_are_planned_as_those_of_the_longest_samples(tmp_path: Path, method: str) -> None:
+    asked = ["actor_rollout_ref.actor.use_dynamic_bsz=true", f"schedule.method={method}"]
+    cap = "schedule.memory_cap=2"  # MiB: room for a few samples, not for a whole share
+    place = [f"schedule.placement={'line' if method == 'fused' else method}"]
+    small, large = (f"actor_rollout_ref.actor.ppo_max_token_len_per_gpu={tokens}" for tokens in (48, 4096))
+    assert problems(tmp_path / "a", *asked, *place, cap, small) == []
+    (line,) = problems(tmp_path / "b", *asked, *place, cap, large)
+    assert line.startswith(f"schedule.method={method}, schedule.memory_cap=2.0: memory_cap")
+
+
 def test_orders_from_files_are_checked_against_the_placement(tmp_path: Path) -> None:
     """The plan that is checked is the one that will run: two stages a rank where they are placed so."""
     config = load("ppo", ["experiment=arithmetic", "parallel=pp2", "schedule.placement=v"])

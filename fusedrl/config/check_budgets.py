@@ -1,0 +1,47 @@
+"""Checks of token budgets. Each check returns one line per problem: key, numbers, what would fit."""
+
+from collections.abc import Iterable, Iterator
+
+from fusedrl.config.budgets import Budget, ppo_budgets, sft_budget
+from fusedrl.config.check_layout import layouts
+from fusedrl.config.schema import PPOConfig, SFTConfig
+
+
+def check_ppo_budgets(config: PPOConfig, *, dp: int) -> Iterator[str]:
+    """Budgets of the models that are built; `dp`: replicas of actor and critic."""
+    built, budgets = layouts(config), ppo_budgets(config)
+    used = [each for name, each in budgets.items() if name in built or name in ("log_prob", "values")]
+    prompt, response = config.data.max_prompt_length, config.data.max_response_length
+    told = f"data.max_prompt_length={prompt} + data.max_response_length={response}"
+    yield from _check_longest(used, longest=prompt + response, told=told)
+    for name, role in (("actor", config.actor_rollout_ref.actor), ("critic", config.critic)):
+        if name in budgets:
+            yield from _check_order(budgets[name], config.schedule.method, samples=role.ppo_mini_batch_size // dp)
+
+
+def check_sft_budget(config: SFTConfig) -> Iterator[str]:
+    budget = sft_budget(config)
+    if budget is not None:
+        length = config.data.max_length
+        yield from _check_longest([budget], longest=length, told=f"data.max_length={length}")
+
+
+def _check_longest(budgets: Iterable[Budget], *, longest: int, told: str) -> Iterator[str]:
+    """A sample that is longer than its budget has no micro-batch."""
+    for budget in budgets:
+        if budget.tokens < longest:
+            yield f"{budget.key}={budget.tokens} is below the longest sample, {told}; raise it to {longest} or more"
+
+
+def _check_order(budget: Budget, method: str, *, samples: int) -> Iterator[str]:
+    """Orders that fix the number of micro-batches. `samples`: of a mini-batch on one replica."""
+    if method.startswith("file:"):
+        yield (
+            f"schedule.method={method}: an order from a file has one number of micro-batches, which varies under "
+            f"{budget.key}; set use_dynamic_bsz=false beside it"
+        )
+    if samples % budget.multiple:
+        yield (
+            f"schedule.method={method} needs micro-batches in multiples of {budget.multiple}, which {samples} samples "
+            f"of a mini-batch on each replica may not fill ({budget.key}); make them a multiple of it"
+        )

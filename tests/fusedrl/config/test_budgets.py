@@ -1,0 +1,63 @@
+"""Each pass has the budget of its own keys; a key that is not set follows as the number of samples does."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fusedrl.config.budgets import Budget, ppo_budgets, sft_budget
+from fusedrl.rl.token_budget import pack
+from tests.fusedrl.config.conftest import changed, ppo, sft
+
+ACTOR, ROLLOUT, REF = (f"actor_rollout_ref.{name}" for name in ("actor", "rollout", "ref"))
+
+
+def test_without_the_switch_no_pass_has_a_budget() -> None:
+    assert ppo_budgets(ppo()) == {}
+    assert sft_budget(sft()) is None
+
+
+def test_every_pass_follows_the_actors_switch_and_budget() -> None:
+    found = ppo_budgets(ppo(f"{ACTOR}.use_dynamic_bsz=true", f"{ACTOR}.ppo_max_token_len_per_gpu=77"))
+    assert {name: (each.tokens, each.key) for name, each in found.items()} == {
+        "actor": (77, f"{ACTOR}.ppo_max_token_len_per_gpu"),
+        "log_prob": (77, f"{ROLLOUT}.log_prob_max_token_len_per_gpu"),
+        "ref": (77, f"{REF}.log_prob_max_token_len_per_gpu"),
+        "critic": (77, "critic.ppo_max_token_len_per_gpu"),
+        "values": (77, "critic.forward_max_token_len_per_gpu"),
+        "reward": (77, "reward_model.forward_max_token_len_per_gpu"),
+    }
+
+
+def test_every_pass_has_its_own_switch_and_budget() -> None:
+    own = {
+        "actor": (f"{ACTOR}.use_dynamic_bsz", f"{ACTOR}.ppo_max_token_len_per_gpu"),
+        "log_prob": (f"{ROLLOUT}.log_prob_use_dynamic_bsz", f"{ROLLOUT}.log_prob_max_token_len_per_gpu"),
+        "ref": (f"{REF}.log_prob_use_dynamic_bsz", f"{REF}.log_prob_max_token_len_per_gpu"),
+        "critic": ("critic.use_dynamic_bsz", "critic.ppo_max_token_len_per_gpu"),
+        "reward": ("reward_model.use_dynamic_bsz", "reward_model.forward_max_token_len_per_gpu"),
+    }
+    for name, (switch, tokens) in own.items():
+        found = ppo_budgets(changed(ppo(), {switch: True, tokens: 99}))
+        assert found.keys() == ({"critic", "values"} if name == "critic" else {name})
+        assert found[name].tokens == 99
+    both = changed(ppo(), {"critic.use_dynamic_bsz": True, "critic.forward_max_token_len_per_gpu": 98})
+    assert ppo_budgets(both)["values"].tokens == 98
+    assert sft_budget(changed(sft(), {"data.use_dynamic_bsz": True})) == Budget(16384, "data.max_token_len_per_gpu")
+
+
+def test_training_passes_of_interleaved_orders_come_in_multiples_of_pp() -> None:
+    asked = ("parallel=pp4", "schedule.method=interleaved", f"{ACTOR}.use_dynamic_bsz=true")
+    multiples = {name: each.multiple for name, each in ppo_budgets(ppo(*asked)).items()}
+    assert multiples == {"actor": 4, "critic": 4, "log_prob": 1, "ref": 1, "values": 1, "reward": 1}
+
+
+@given(st.lists(st.integers(1, 9), min_size=1, max_size=20), st.integers(9, 40), st.integers(1, 3), st.integers(1, 3))
+def test_no_samples_need_more_micro_batches_than_the_longest(
+    lengths: list[int], tokens: int, replicas: int, multiple: int
+) -> None:
+    budget, lengths = Budget(tokens, "key", multiple), lengths * multiple
+    most = budget.most(len(lengths), length=9)
+
+    def count(of: list[int]) -> int:
+        return len(pack(of * replicas, tokens=tokens, replicas=replicas, multiple=multiple)[0])
+
+    assert count(lengths) <= most == count([9] * len(lengths))
