@@ -8,13 +8,14 @@ import sys
 import time
 from pathlib import Path
 
+from fusedrl.config.check_layout import layouts
 from fusedrl.config.cli import start
 from fusedrl.config.load import load
 from fusedrl.config.schema import PPOConfig, SFTConfig
 from fusedrl.sft import problems as sft_problems
 from fusedrl.sft import run as run_sft
 from fusedrl.telemetry.libraries import hush
-from fusedrl.trainers.entry import in_world, is_first_rank, set_up
+from fusedrl.trainers.entry import in_world, is_first_rank, overlap_tensor_parallel, set_up
 
 
 def needs_warm_start(config: PPOConfig) -> bool:
@@ -32,6 +33,7 @@ def warm_start_config(config: PPOConfig) -> SFTConfig:
 
 def problems(config: PPOConfig, world: int) -> list[str]:
     """What is wrong with a configuration on `world` ranks; no process group is needed."""
+    overlap_tensor_parallel(largest_tp=max(each.tensor_model_parallel_size for _, each in layouts(config).values()))
     from fusedrl.trainers.preflight import ppo_problems
 
     if not needs_warm_start(config):

@@ -8,11 +8,12 @@ import sys
 from fusedrl.config.cli import start
 from fusedrl.config.schema import SFTConfig
 from fusedrl.telemetry.libraries import hush
-from fusedrl.trainers.entry import in_world, is_first_rank, set_up
+from fusedrl.trainers.entry import in_world, is_first_rank, overlap_tensor_parallel, set_up
 
 
 def problems(config: SFTConfig, world: int) -> list[str]:
     """What is wrong with a configuration on `world` ranks; no process group is needed."""
+    overlap_tensor_parallel(largest_tp=config.megatron.tensor_model_parallel_size)
     from fusedrl.trainers.preflight import sft_problems
 
     return sft_problems(config, world=world, speaks=is_first_rank())

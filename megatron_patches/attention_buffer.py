@@ -2,8 +2,8 @@
 
 What:     makes Megatron's process-wide GlobalMemoryBuffer where there is none.
 Why:      DotProductAttention (the only attention on CPU) takes its scratch from `parallel_state`, which makes it only
-          in `initialize_model_parallel`; we pass our own process groups and never call that. On CUDA Transformer
-          Engine's attention needs no such buffer.
+          in `initialize_model_parallel`; we pass our own process groups and never call that. So do sequence-parallel
+          layers. No matter of the CPU alone: models are built with it on CUDA, too.
 Versions: megatron-core 0.16 to 0.19.
 Remove:   when DotProductAttention allocates its own scratch; take this module out of PATCHES.
 """

@@ -16,12 +16,24 @@ from fusedrl.config.cli import stop
 from fusedrl.config.errors import ConfigError
 
 FAILED = 1  # exit code
+CONNECTIONS = "CUDA_DEVICE_MAX_CONNECTIONS"
 Run = TypeVar("Run")
 
 
 def is_first_rank() -> bool:
     """Whether this rank speaks to the user; known before any process group exists."""
     return int(os.environ.get("RANK", "0")) == 0
+
+
+def overlap_tensor_parallel(*, largest_tp: int) -> None:
+    """Call before CUDA starts. With tensor parallelism a layer's backward starts its all-reduce and then the matmul
+    that hides it; only with one connection does the GPU take them in that sequence (NVIDIA/Megatron-LM#533).
+
+    A value from outside stays. Without tensor parallelism nothing is set: more connections let messages between stages
+    start while kernels wait.
+    """
+    if largest_tp > 1:
+        os.environ.setdefault(CONNECTIONS, "1")
 
 
 @contextmanager

@@ -1,12 +1,15 @@
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 
 import pytest
 
+from fusedrl import ppo, sft
 from fusedrl.config.errors import ConfigError
+from fusedrl.config.load import load
 from fusedrl.pipeline.failure import PipelineError
-from fusedrl.trainers import world
-from fusedrl.trainers.entry import in_world, set_up
+from fusedrl.trainers import preflight, world
+from fusedrl.trainers.entry import CONNECTIONS, in_world, overlap_tensor_parallel, set_up
 
 
 @pytest.fixture(autouse=True)
@@ -55,3 +58,31 @@ def test_errors_of_setting_up_are_the_configurations_but_not_those_of_the_run() 
     with pytest.raises(ValueError, match=r"^later$") as later, set_up(run(broken=False)) as made:
         raise ValueError("later") if made == 5 else AssertionError
     assert not isinstance(later.value, ConfigError)
+
+
+@pytest.mark.parametrize(("tp", "given", "found"), [(1, None, None), (2, None, "1"), (2, "8", "8"), (1, "8", "8")])
+def test_one_connection_is_asked_for_with_tensor_parallelism_alone(
+    monkeypatch: pytest.MonkeyPatch, tp: int, given: str | None, found: str | None
+) -> None:
+    monkeypatch.setenv(CONNECTIONS, given or "")
+    if given is None:
+        monkeypatch.delenv(CONNECTIONS)
+    overlap_tensor_parallel(largest_tp=tp)
+    assert os.environ.get(CONNECTIONS) == found
+
+
+@pytest.mark.parametrize(("tp", "found"), [(1, None), (2, "1")])
+def test_both_commands_ask_for_it_before_they_look_at_devices(
+    monkeypatch: pytest.MonkeyPatch, tp: int, found: str | None
+) -> None:
+    for command, check in (("ppo", ppo.problems), ("sft", sft.problems)):
+        monkeypatch.setenv(CONNECTIONS, "")
+        monkeypatch.delenv(CONNECTIONS)
+        seen: list[str | None] = []
+        for name in ("ppo_problems", "sft_problems"):
+            monkeypatch.setattr(
+                preflight, name, lambda *_, seen=seen, **__: seen.append(os.environ.get(CONNECTIONS)) or []
+            )
+        key = "megatron" if command == "sft" else "critic.megatron"
+        check(load(command, ["experiment=arithmetic", f"{key}.tensor_model_parallel_size={tp}"]), 4)  # type: ignore[operator]
+        assert seen[-1] == found
