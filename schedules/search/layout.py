@@ -24,7 +24,6 @@ from schedules.replay import numbered
 CHAIN, MODEL, POSITION, AFTER, AFTER_END, BEFORE, BEFORE_END, SLOT, SLOT_END = range(9)
 DURATION, ACQUIRE, RELEASE, START, TAIL = range(5)
 RANK, PLACE = range(2)
-EACH = 0.5  # what a forward above the cap counts beside its excess, in its own activation
 EPS = 1e-7  # times and memory closer than this are equal
 
 

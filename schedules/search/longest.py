@@ -16,7 +16,6 @@ from schedules.search.layout import (
     BEFORE,
     BEFORE_END,
     DURATION,
-    EACH,
     PLACE,
     POSITION,
     RANK,
@@ -130,7 +129,7 @@ def settle(
             held[rank, place] = memory
             memory += real[i, ACQUIRE]
             if real[i, ACQUIRE] > 0.0 and memory > cap:
-                over[rank] += memory - cap + EACH * real[i, ACQUIRE]
+                over[rank] += memory - cap
             memory -= real[i, RELEASE]
     return makespan_of(real, rows, lengths)
 

@@ -16,7 +16,6 @@ from schedules.search.layout import (
     BEFORE_END,
     CHAIN,
     DURATION,
-    EACH,
     EPS,
     MODEL,
     PLACE,
@@ -121,10 +120,10 @@ def change_of_excess(
         i, j = segment[k], rows[rank, low + k]
         memory += real[i, ACQUIRE]
         if real[i, ACQUIRE] > 0.0 and memory > cap:
-            change += memory - cap + EACH * real[i, ACQUIRE]
+            change += memory - cap
         memory -= real[i, RELEASE]
         if real[j, ACQUIRE] > 0.0 and held[rank, low + k] + real[j, ACQUIRE] > cap:
-            change -= held[rank, low + k] - cap + (1.0 + EACH) * real[j, ACQUIRE]
+            change -= held[rank, low + k] + real[j, ACQUIRE] - cap
     return change
 
 

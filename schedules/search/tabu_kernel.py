@@ -38,8 +38,9 @@ from schedules.search.moves import (
 Array = np.ndarray
 
 FORBIDDEN = 1 << 16  # entries of the table of forbidden pairs; two pairs that share one forbid each other
-_PATIENCE = 40  # steps above (or within) the cap, after which the weight of memory changes
+_PATIENCE = 10
 _CHANGE = 1.1
+_FAR = 0.02  # share of those that are looked at for moves over more places
 _SPAN = 4  # in reaches: how far a move for memory goes at most
 _SAMPLES = 3  # forwards above the cap that are looked at in one step
 
@@ -194,7 +195,20 @@ def _propose_for_memory(
                 at = place
     if at < 0:
         return count
-    # The next release of every chain comes before it, or it comes after that release.
+    # The next two releases come before it or a neighbour, or these come after them.
+    seen = 0
+    for place in range(at + 1, min(lengths[rank], at + 2 * reach + 1)):
+        if real[rows[rank, place], RELEASE] > 0.0:
+            seen += 1
+            for early in range(max(0, at - 2), at + 1):
+                count = _propose(moves, count, rank, place, early)
+                if real[rows[rank, early], ACQUIRE] > 0.0:
+                    count = _propose(moves, count, rank, early, place)
+            if seen == 2:
+                break
+    if uniform(random) >= _FAR:
+        return count
+    # Farther: the next release of every chain comes before it, or it comes after that release.
     seen = 0
     for place in range(at + 1, min(lengths[rank], at + _SPAN * reach)):
         i = rows[rank, place]
