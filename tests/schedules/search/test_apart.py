@@ -4,6 +4,7 @@ import pytest
 
 from schedules.bench.problems import capped, published
 from schedules.check import check
+from schedules.problem import Model, Problem
 from schedules.search.apart import in_turn, solve_apart
 from schedules.search.limits import Limits
 from schedules.solve import solve
@@ -25,3 +26,26 @@ def test_copies_that_share_no_rank_take_their_turn_together():
         ["actor"],
         ["critic0", "critic1"],
     ]
+
+
+def splittable():
+    models = [
+        Model(name, rows, 6, time, 2 * time, time, activation=1)
+        for name, rows, time in (("a", [0, 1, 2], 2), ("b", [2, 1, 0], 1))
+    ]
+    return Problem(3, tuple(models), memory_cap=3)
+
+
+def test_the_search_over_all_models_gains_on_each_one_s_best_alone():
+    problem = splittable()
+    alone = solve_apart(problem, method="serial", limits=Limits(float("inf"), steps=0))
+    found = solve_apart(problem, method="serial", limits=Limits(float("inf"), steps=20_000))
+    assert found.replay.makespan < alone.replay.makespan
+    assert found.replay.max_peak_memory <= 3
+    assert (found.method, found.lower_bound) == ("serial-apart", solve(problem, method="serial").lower_bound)
+
+
+def test_steps_make_it_reproducible():
+    limits = [Limits(float("inf"), steps=8000, seed=seed) for seed in (1, 1, 2)]
+    orders = [solve_apart(splittable(), method="tabu", limits=own).order for own in limits]
+    assert orders[0] == orders[1] != orders[2]
