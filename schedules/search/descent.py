@@ -56,8 +56,8 @@ class Descent:
     def within(self, *, goal: float, cap: float, hard: bool) -> bool:
         """Search for an order that meets `goal` within `cap`; true where it was found.
 
-        Else `order` is the best one met: where the cap is `hard`, the shortest within it, if any was met; where it is
-        not, the one of least peak among the shortest.
+        Else `order` is the best one met: where the cap is `hard`, the shortest within it, or, where the descent came to
+        none, one above it; where it is not, the one of least peak among the shortest.
         """
         self._shorten(goal=goal, cap=np.inf, until=_FREE if hard else 0.5)
         reached = self._descend(cap=cap, patience=_PATIENCE, slack=0.0, until=_DESCEND if hard else 1.0)

@@ -46,6 +46,6 @@ def test_the_search_over_all_models_gains_on_each_one_s_best_alone():
 
 
 def test_steps_make_it_reproducible():
-    limits = [Limits(float("inf"), steps=8000, seed=seed) for seed in (1, 1, 2)]
-    orders = [solve_apart(splittable(), method="tabu", limits=own).order for own in limits]
-    assert orders[0] == orders[1] != orders[2]
+    limits = Limits(float("inf"), steps=20_000)
+    orders = [solve_apart(splittable(), method="tabu", limits=limits).order for _ in range(2)]
+    assert orders[0] == orders[1]
