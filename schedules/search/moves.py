@@ -71,7 +71,8 @@ def cannot_cycle(
 ) -> bool:
     """Sufficient for a move over several places: what is passed ends too early to wait for it by other ranks.
 
-    The condition of Balas and Vazacopoulos (1998).
+    The condition of Balas and Vazacopoulos (1998). Sure where every op takes time and occupies one rank; where one does
+    not, making the move finds the circle.
     """
     i = rows[rank, source]
     bound = 0.0
@@ -143,8 +144,8 @@ def longest_through(
 ) -> float:
     """The longest path through the moved ops after the move, other ranks' rows as they are (Taillard 1994).
 
-    Where ops occupy one rank only and no path leads back, the new makespan is the larger of this and the longest path
-    that avoids them.
+    Where ops occupy one rank only and no path leads back, it is never below the longest path that comes, and for
+    neighbours equal to it; the new makespan is at most the larger of this and the old one.
     """
     time = 0.0
     if low > 0:
