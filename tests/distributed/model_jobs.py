@@ -360,3 +360,17 @@ class _Messages(logging.Handler):
     def __exit__(self, *_: object) -> None:
         self._logger.removeHandler(self)
         self._logger.level = self._level
+
+
+def build_beside_another_norm() -> dict[str, Any]:
+    """A model built as if Megatron had found another final norm, and without a memory buffer made before."""
+    from megatron.core import parallel_state
+    from megatron.core.transformer import transformer_block
+
+    before = transformer_block.LayerNormImpl, parallel_state._GLOBAL_MEMORY_BUFFER
+    transformer_block.LayerNormImpl, parallel_state._GLOBAL_MEMORY_BUFFER = torch.nn.LayerNorm, None
+    try:
+        norm = build_model(TINY, build_groups(Layout())).decoder.final_layernorm
+        return {"norm": type(norm).__name__, "buffer": parallel_state._GLOBAL_MEMORY_BUFFER is not None}
+    finally:
+        transformer_block.LayerNormImpl, parallel_state._GLOBAL_MEMORY_BUFFER = before

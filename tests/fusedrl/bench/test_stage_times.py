@@ -88,3 +88,8 @@ def test_measured_times_and_bytes_come_out_in_the_file(profile: dict[str, Any], 
 def test_held_bytes_grow_with_the_rows(profile: dict[str, Any]) -> None:
     one, two, four = (profile["held"][f"critic@0:{m}"] for m in range(3))
     assert four - two == 2 * (two - one) > 0
+
+
+def test_held_bytes_are_a_stages_own(profile: dict[str, Any]) -> None:
+    first, last = profile["held"]["critic@0:2"], profile["held"]["critic@1:2"]
+    assert first < last < 1.2 * first  # two layers each; the last stage has a norm and a value head more

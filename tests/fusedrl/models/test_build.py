@@ -58,3 +58,8 @@ def test_model_that_the_groups_cannot_hold_is_refused(
 ) -> None:
     errors = ranks.run(f"{JOBS}:build_error", world=2, arch=arch, layout=layout, padded_vocab=padded)
     assert all(message in error for error in errors), errors
+
+
+def test_local_layers_need_no_library_that_megatron_found(ranks: RankPool) -> None:
+    """With apex installed Megatron takes apex's norm, which is no RMSNorm; on CUDA nobody else makes the buffer."""
+    assert ranks.run(f"{JOBS}:build_beside_another_norm", world=1) == [{"norm": "RMSNorm", "buffer": True}]
