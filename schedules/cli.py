@@ -61,9 +61,7 @@ def _solve(args: argparse.Namespace) -> int:
     if args.jitter and args.placement == "auto":
         raise ProblemError("--jitter: name one --placement; auto compares planned makespans only")
     if args.apart and (args.start or args.jitter or args.placement == "auto" or args.method not in SEARCHES):
-        raise ProblemError(
-            "--apart: one search over one placement; drop --start, --jitter, --placement auto, builders"
-        )
+        raise ProblemError("--apart: one search over one placement; drop --start, --jitter, --placement auto, builders")
     placed = place(problem, shape="line" if args.placement == "auto" else args.placement)
     start = load_order(args.start, problem=placed) if args.start else None
     if args.placement == "auto":
