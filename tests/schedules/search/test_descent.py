@@ -66,14 +66,14 @@ def test_where_the_cap_is_not_hard_the_makespan_never_grows_for_it(problem):
 
 
 def test_where_it_is_hard_the_makespan_grows_and_comes_down_again():
-    """In the memory of three micro-batches no order meets the bound: 93 is the least that was ever found."""
-    models = (Model("a", [0, 1, 2, 3], 8, 2, 4, activation=1), Model("b", [3, 2, 1, 0], 8, 1, 2, activation=1))
-    problem = Problem(4, models)
-    descent = Descent(problem, greedy(problem), seed=0, clock=steps(120_000))
-    assert not descent.within(goal=78, cap=3, hard=True)
+    """In the memory of three micro-batches no order meets the bound: 41 is the least that was ever found."""
+    models = (Model("a", [0, 1, 2], 4, 2, 4, activation=1), Model("b", [2, 1, 0], 4, 1, 2, activation=1))
+    problem = Problem(3, models)
+    descent = Descent(problem, greedy(problem), seed=0, clock=steps(80_000))
+    assert not descent.within(goal=39, cap=3, hard=True)
     result = check(problem.with_cap(3), descent.order)
-    assert 78 == lower_bound(problem) < result.makespan <= 105
-    assert replay(problem, greedy(problem.with_cap(3))).makespan == 145
+    assert 39 == lower_bound(problem) < result.makespan <= 43
+    assert replay(problem, greedy(problem.with_cap(3))).makespan == 48
 
 
 def test_apart_lets_no_model_into_another():
