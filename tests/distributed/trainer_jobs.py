@@ -9,6 +9,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
+from fusedrl.config.budgets import Budget
 from fusedrl.config.schema import (
     ActorConfig,
     AlgorithmConfig,
@@ -60,24 +61,34 @@ def build(folder: str, *, tp: int, pp: int, placement: str = "line") -> tuple[Tr
     return build_trained_role(actor, optim, **options), build_trained_role(critic, optim, **options)
 
 
+def budget(tokens: int, *, multiple: int = 1) -> Budget | None:
+    return Budget(tokens, "tokens", multiple) if tokens else None
+
+
 def experience_of(samples: Samples, *, found: dict[str, torch.Tensor]) -> Experience:
     score_B = torch.arange(samples.size) % 3 / 2.0
     return make_experience(samples, score_B, found, algorithm=AlgorithmConfig(use_kl_in_reward=True), kl_coef=0.1)
 
 
-def infer_all(folder: str, *, tp: int, pp: int, ref_pp: int) -> dict[str, list[Any]]:
-    """Log-probabilities, entropy, reference log-probabilities and values of random samples."""
+def infer_all(
+    folder: str, *, tp: int, pp: int, ref_pp: int, tokens: tuple[int, ...] = (0, 0, 0)
+) -> dict[str, list[Any]]:
+    """Log-probabilities, entropy, reference log-probabilities and values of random samples.
+
+    tokens: budgets of actor, critic and reference; 0: micro-batches by samples.
+    """
     actor, critic = build(folder, tp=tp, pp=pp)
     ref_layout = MegatronConfig(pipeline_model_parallel_size=ref_pp)
     ref = build_role(RoleSpec.of("ref", ref_layout, key="ref", folder=folder), seed=0, timeout_s=TIMEOUT_S)
     samples = random_samples(8)
     logp = forward.log_probs(actor, temperature=0.7, width=WIDTH, with_entropy=True)
     ref_logp = forward.log_probs(ref, temperature=0.7, width=WIDTH, with_entropy=False)
+    budgets = [budget(each) for each in tokens]
     found = infer(
         {
-            "actor": Inference(actor, 2, ("logp", "entropy"), WIDTH, logp),
-            "critic": Inference(critic, 4, ("values",), WIDTH, forward.values(width=WIDTH)),
-            "ref": Inference(ref, 1, ("ref_logp",), WIDTH, ref_logp),
+            "actor": Inference(actor, 2, ("logp", "entropy"), WIDTH, logp, budgets[0]),
+            "critic": Inference(critic, 4, ("values",), WIDTH, forward.values(width=WIDTH), budgets[1]),
+            "ref": Inference(ref, 1, ("ref_logp",), WIDTH, ref_logp, budgets[2]),
         },
         samples,
         executor=make_executor([actor, critic, ref], timeout_s=TIMEOUT_S),
@@ -88,32 +99,51 @@ def infer_all(folder: str, *, tp: int, pp: int, ref_pp: int) -> dict[str, list[A
 
 
 def train(
-    folder: str, *, tp: int, pp: int, method: str, actor_micro: int, critic_micro: int, placement: str = "line"
+    folder: str,
+    *,
+    tp: int,
+    pp: int,
+    method: str,
+    actor_micro: int,
+    critic_micro: int,
+    placement: str = "line",
+    tokens: tuple[int, ...] = (0, 0),
+    multiple: int = 1,
 ) -> dict[str, Any]:
-    """Two epochs of two mini-batches; metrics of all updates, and this rank's weights and optimizer state."""
+    """Two epochs of two mini-batches; metrics of all updates, this rank's weights, planned times of all F0.
+
+    tokens: budgets of actor and critic, in place of the numbers of samples; 0: none. multiple: of its micro-batches.
+    """
     actor, critic = build(folder, tp=tp, pp=pp, placement=placement)
     executor, planner = make_executor([actor, critic], timeout_s=TIMEOUT_S), Planner(ScheduleConfig(method=method))
     samples = random_samples(16)
+    actor_budget, critic_budget = (budget(each, multiple=multiple) for each in tokens)
     logp = forward.log_probs(actor, temperature=1.0, width=WIDTH, with_entropy=False)
     inferences = {
-        "actor": Inference(actor, actor_micro, ("logp",), WIDTH, logp),
-        "critic": Inference(critic, critic_micro, ("values",), WIDTH, forward.values(width=WIDTH)),
+        "actor": Inference(actor, actor_micro, ("logp",), WIDTH, logp, actor_budget),
+        "critic": Inference(critic, critic_micro, ("values",), WIDTH, forward.values(width=WIDTH), critic_budget),
     }
     found = infer(inferences, samples, executor=executor, planner=planner)
     experience = experience_of(samples, found={**found, "ref_logp": found["logp"] - 0.1})
     actor_config, critic_config = ActorConfig(use_kl_loss=True, entropy_coeff=0.01), CriticConfig()
     learners = {
         "actor": Learner(
-            actor, actor_micro, lambda mask: losses.policy_loss(actor_config, mask, actor=actor, temperature=1.0)
+            actor,
+            actor_micro,
+            lambda mask: losses.policy_loss(actor_config, mask, actor=actor, temperature=1.0),
+            actor_budget,
         ),
-        "critic": Learner(critic, critic_micro, lambda mask: losses.value_loss(critic_config, mask)),
+        "critic": Learner(critic, critic_micro, lambda mask: losses.value_loss(critic_config, mask), critic_budget),
     }
-    metrics = [
-        update(learners, experience, rows_N, executor=executor, planner=planner).metrics
+    updates = [
+        update(learners, experience, rows_N, executor=executor, planner=planner)
         for rows_N in mini_batches(samples, size=8, epochs=2, shuffle=True, seed=3)
     ]
     state = [p.detach().clone() for role in (actor, critic) for p in role.module.parameters()]
-    return {"metrics": metrics, "state": state, "mean": experience.metrics()}
+    models = [model for each in updates for model in each.program.problem.models]
+    planned = [[model.duration("F", 0, m) for m in range(model.microbatches)] for model in models]
+    metrics = [each.metrics for each in updates]
+    return {"metrics": metrics, "state": state, "mean": experience.metrics(), "planned": planned}
 
 
 def generate(folder: str, *, tp: int, pp: int, rollout_tp: int, placement: str = "line") -> list[list[int]]:

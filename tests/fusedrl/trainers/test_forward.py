@@ -24,14 +24,19 @@ def reference_logp_and_entropy(folder: str) -> tuple[torch.Tensor, torch.Tensor]
     return logp_BR, entropy_BR
 
 
-@pytest.mark.parametrize(("world", "tp", "pp", "ref_pp"), [(2, 1, 2, 1), (4, 1, 2, 2), (4, 2, 2, 4)])
+BY_SAMPLES, BY_TOKENS = (0, 0, 0), (12, 30, 17)
+
+
+@pytest.mark.parametrize(
+    ("world", "tp", "pp", "ref_pp", "tokens"),
+    [(2, 1, 2, 1, BY_SAMPLES), (4, 1, 2, 2, BY_SAMPLES), (4, 2, 2, 4, BY_SAMPLES), (4, 1, 2, 1, BY_TOKENS)],
+)
 def test_log_probs_of_every_layout_equal_hugging_face(
-    ranks: RankPool, tmp_path: Path, world: int, tp: int, pp: int, ref_pp: int
+    ranks: RankPool, tmp_path: Path, world: int, tp: int, pp: int, ref_pp: int, tokens: tuple[int, ...]
 ) -> None:
     folder = jobs.folder_of(tmp_path)
-    results = ranks.run(
-        "tests.distributed.trainer_jobs:infer_all", world=world, folder=folder, tp=tp, pp=pp, ref_pp=ref_pp
-    )
+    sizes = {"tp": tp, "pp": pp, "ref_pp": ref_pp, "tokens": tokens}
+    results = ranks.run("tests.distributed.trainer_jobs:infer_all", world=world, folder=folder, **sizes)
     logp_BR, entropy_BR = reference_logp_and_entropy(folder)
     assert all(result == results[0] for result in results[1:])
     found = {name: torch.tensor(value) for name, value in results[0].items()}

@@ -43,6 +43,39 @@ def test_split_and_placed_training_is_bit_equal_to_serial(
         assert all(torch.equal(a, b) for a, b in zip(mine["state"], theirs["state"], strict=True))
 
 
+@pytest.mark.parametrize(
+    ("world", "tp", "placement", "method", "multiple"),
+    [(4, 1, "line", "fused", 1), (4, 2, "v", "fused_split", 1), (2, 1, "interleaved", "interleaved", 2)],
+)
+def test_ragged_training_by_token_budgets_is_bit_equal_to_serial(
+    ranks: RankPool, tmp_path: Path, world: int, tp: int, placement: str, method: str, multiple: int
+) -> None:
+    """Micro-batches of unlike rows and lengths, their number another each update and for each model."""
+    folder = jobs.folder_of(tmp_path)
+    options = {"world": world, "tp": tp, "pp": 2, "placement": placement, "actor_micro": 1, "critic_micro": 1}
+    budgets = {"tokens": (16, 24), "multiple": multiple}
+    made, serial = (train(ranks, folder, method=each, **options, **budgets) for each in (method, "serial"))
+    assert made[0]["planned"] == serial[0]["planned"]
+    assert all(len(set(times)) > 1 for times in made[0]["planned"])
+    assert len({len(times) for times in made[0]["planned"]}) > 1
+    assert all(len(times) % multiple == 0 for times in made[0]["planned"])
+    for mine, theirs in zip(made, serial, strict=True):
+        assert mine["metrics"] == theirs["metrics"]
+        assert all(torch.equal(a, b) for a, b in zip(mine["state"], theirs["state"], strict=True))
+
+
+def test_loss_gradient_norm_and_metrics_are_invariant_to_token_budgets(ranks: RankPool, tmp_path: Path) -> None:
+    folder = jobs.folder_of(tmp_path)
+    whole = train(ranks, folder, world=1, tp=1, pp=1, method="serial", actor_micro=8, critic_micro=8)[0]
+    options = {"tp": 1, "pp": 2, "method": "fused", "actor_micro": 1, "critic_micro": 1}
+    for world, tokens in ((2, (16, 24)), (4, (11, 40))):
+        found = train(ranks, folder, world=world, tokens=tokens, **options)[0]
+        assert found["mean"] == pytest.approx(whole["mean"], abs=1e-5)
+        assert found["metrics"][0] == pytest.approx(whole["metrics"][0], rel=1e-6, abs=1e-6)
+        for one, other in zip(found["metrics"], whole["metrics"], strict=True):
+            assert one == pytest.approx(other, abs=2e-5)
+
+
 def test_metrics_are_invariant_to_layout_and_micro_batches(ranks: RankPool, tmp_path: Path) -> None:
     folder = jobs.folder_of(tmp_path)
     alone = train(ranks, folder, world=1, tp=1, pp=1, method="serial", actor_micro=8, critic_micro=8)[0]
