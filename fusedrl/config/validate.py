@@ -106,6 +106,11 @@ def _check_schedule(config: PPOConfig) -> Iterator[str]:
         yield f"schedule.method={method}: there is no such file"
     if method == "interleaved" and placement != "interleaved":
         yield f"schedule.method=interleaved needs schedule.placement=interleaved, not {placement}"
+    share, cap, costs = config.schedule.memory_share, config.schedule.memory_cap, config.schedule.costs
+    if share is not None and cap is not None:
+        yield f"schedule.memory_share={share:g} and schedule.memory_cap={cap:g} are both given; set one of them to null"
+    if share is not None and costs == "constant":
+        yield f"schedule.memory_share={share:g} is a share of MiB; it needs schedule.costs=counted, not constant"
 
 
 def _check_warmup(config: PPOConfig) -> Iterator[str]:

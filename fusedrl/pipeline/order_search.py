@@ -2,7 +2,7 @@
 
     begin(problems)  ->  greedy of each, then a search of each, one after the other      (generation is over: lengths
                                                                                           are known; rewards, inference)
-    take(problem)    ->  the order found, or greedy's where waiting longer costs more than it can save      (update)
+    take(problem)    ->  the order found, or greedy's where waiting costs more than it can save             (update)
 
 The search's loops are compiled and leave the interpreter to the other threads. Orders are kept by the digest of their
 problem; the search for one goes on while greedy's is in use, so that equal work finds it done.
@@ -88,18 +88,21 @@ class OrderSearch:
         while len(self._tasks) > max(_KEPT, len(new)):
             self._tasks.pop(next(iter(self._tasks)))
 
-    def take(self, problem: Problem, *, in_ms: bool) -> Taken:
-        """The order by now. in_ms: the problem's unit of time; what waiting costs and may save can be compared."""
+    def take(self, problem: Problem, *, unit_s: float | None) -> Taken:
+        """The order by now.
+
+        unit_s: seconds of the problem's unit of time. The pass waits no longer than a better order can save; where the
+        unit is not known (None), until the search is over.
+        """
         task = self._tasks.get(key_of(problem))
-        if task is None:
-            start = start_of(problem)
+        start = task.start.result() if task is not None and task.start.done() else start_of(problem)
+        if task is None or start.is_best:
             return Taken(start.order, start, final=True, seconds=0.0, waited=0.0)
         began = time.perf_counter()
-        start = task.start.result()
-        saves = (start.replay.makespan - start.bound) / 1e3
-        patience = saves if in_ms else self._seconds + _LONGEST_WAIT_S
+        saves = start.replay.makespan - start.bound
+        patience = self._seconds + _LONGEST_WAIT_S if unit_s is None else saves * unit_s
         try:
-            found = task.found.result(timeout=max(0.0, patience))
+            found = task.found.result(timeout=patience)
         except (NotDone, CancelledError):
             return Taken(start.order, start, final=False, seconds=0.0, waited=time.perf_counter() - began)
         return Taken(found.order, start, final=True, seconds=found.seconds, waited=time.perf_counter() - began)

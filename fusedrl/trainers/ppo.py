@@ -6,7 +6,7 @@ Every rank runs this loop and holds the same batch; rank 0 alone scores response
 Shapes: B samples of a step, R response tokens.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -32,7 +32,7 @@ from fusedrl.trainers.report import step_metrics
 from fusedrl.trainers.roles import Role, TrainedRole
 from fusedrl.trainers.samples import Samples, gather_samples
 from fusedrl.trainers.scoring import Scores, reward_samples, score
-from fusedrl.trainers.update import Learner, Update, mini_batches, update
+from fusedrl.trainers.update import Learner, Update, mini_batches, shapes_ahead, update
 
 VALIDATION_STEP = 0  # random numbers of validation never meet those of a training step, which count from 1
 
@@ -83,6 +83,8 @@ class PPO:
             with self.timers("gen"):
                 completions = self.generate(rows, step=step)
             samples = self.samples_of(completions)
+            with self.timers("plan"):
+                self.plan(samples, step=step)
             with self.timers("reward"):
                 scores = self.score(rows, completions)
             with self.timers("infer_fused"):
@@ -156,9 +158,35 @@ class PPO:
             score_B = score_B + inferred["rm_score"][:, 0]
         return make_experience(samples, score_B, inferred, algorithm=self.config.algorithm, kl_coef=self.kl.coef)
 
+    def plan(self, samples: Samples, *, step: int) -> None:
+        """Lengths are known: the search for the update's orders begins, beside rewards and inference."""
+        learners = self._learners(step)
+        ahead = [shapes_ahead(learners, samples, rows_N) for rows_N in self._mini_batches(samples, step)]
+        self.planner.prepare([{name: (learners[name].role, each[name]) for name in learners} for each in ahead])
+
     def update(self, experience: Experience, *, step: int) -> list[Update]:
         """Every epoch's mini-batches; while critic_warmup lasts, the critic alone."""
-        actor, critic = self.config.actor_rollout_ref.actor, self.config.critic
+        learners = self._learners(step)
+        profiled = step in self.config.trainer.profile_steps
+        options: dict[str, Any] = {"executor": self.executor, "planner": self.planner, "measure_memory": profiled}
+        rows = self._mini_batches(experience.samples, step)
+        updates = [update(learners, experience, rows_N, **options) for rows_N in rows]
+        if profiled:
+            self.outputs.save_trace(step, [each.report for each in updates])
+        return updates
+
+    def _mini_batches(self, samples: Samples, step: int) -> Iterator[Tensor]:
+        actor = self.config.actor_rollout_ref.actor
+        return mini_batches(
+            samples,
+            size=actor.ppo_mini_batch_size,
+            epochs=actor.ppo_epochs,
+            shuffle=actor.shuffle,
+            seed=self.config.trainer.seed * 1_000_003 + step,
+        )
+
+    def _learners(self, step: int) -> dict[str, Learner]:
+        critic = self.config.critic
         learners = {} if step <= self.config.trainer.critic_warmup else {"actor": self._actor_learner()}
         learners["critic"] = Learner(
             self.critic,
@@ -166,19 +194,7 @@ class PPO:
             lambda mask_NR: losses.value_loss(critic, mask_NR),
             ppo_budgets(self.config).get("critic"),
         )
-        rows = mini_batches(
-            experience.samples,
-            size=actor.ppo_mini_batch_size,
-            epochs=actor.ppo_epochs,
-            shuffle=actor.shuffle,
-            seed=self.config.trainer.seed * 1_000_003 + step,
-        )
-        profiled = step in self.config.trainer.profile_steps
-        options: dict[str, Any] = {"executor": self.executor, "planner": self.planner, "measure_memory": profiled}
-        updates = [update(learners, experience, rows_N, **options) for rows_N in rows]
-        if profiled:
-            self.outputs.save_trace(step, [each.report for each in updates])
-        return updates
+        return learners
 
     def _actor_learner(self) -> Learner:
         config, temperature = self.config.actor_rollout_ref.actor, self.config.actor_rollout_ref.rollout.temperature

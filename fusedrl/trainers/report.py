@@ -1,7 +1,7 @@
 """The metrics of a PPO step under verl's names; each step's object in metrics.jsonl.
 
 Losses and gradient norms are means over the step's optimizer steps. Bubble ratios are means over its training passes:
-planned by the schedule's costs, replayed with the measured durations, measured on the clock.
+planned by the schedule's costs, replayed with the measured durations, measured on the clock; so are schedule/*.
 """
 
 from collections.abc import Mapping, Sequence
@@ -32,7 +32,7 @@ def step_metrics(
 ) -> dict[str, float]:
     """All metrics of a step; equal on every rank but for timings and memory."""
     samples, data = experience.samples, config.data
-    found = mean_of([each.metrics for each in updates])
+    found = mean_of([each.metrics | each.schedule for each in updates])
     found |= {
         f"perf/bubble_ratio/{kind}": sum(getattr(each.report, f"{kind}_bubble") for each in updates) / len(updates)
         for kind in ("planned", "replayed", "measured")

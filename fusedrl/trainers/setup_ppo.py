@@ -17,6 +17,7 @@ from fusedrl.pipeline.plan import may_split
 from fusedrl.rewards.function import VERIFIER
 from fusedrl.rewards.runner import RewardRunner
 from fusedrl.rl.kl import AdaptiveController, FixedController
+from fusedrl.trainers.device_memory import check_memory_share
 from fusedrl.trainers.generation import build_generator
 from fusedrl.trainers.outputs import Outputs
 from fusedrl.trainers.planning import Planner
@@ -38,6 +39,9 @@ def ppo_run(config: PPOConfig, *, command: list[str]) -> Iterator[tuple[PPO, int
             logger.say(f"{prompts.too_long} prompts were too long (data.truncation={config.data.truncation})")
         actor, critic = _trained(config, updates=steps * sizes.updates_per_step)
         frozen = _frozen(config)
+        check_memory_share(config.schedule, actor.device)
+        planner = Planner(config.schedule)
+        closing.callback(planner.close)
         length = config.data.max_prompt_length + config.data.max_response_length
         rollout, timeout_s = config.actor_rollout_ref.rollout, config.trainer.timeout_s
         run = PPO(
@@ -49,7 +53,7 @@ def ppo_run(config: PPOConfig, *, command: list[str]) -> Iterator[tuple[PPO, int
             reward=frozen.get("reward"),
             generator=build_generator(actor, rollout, max_length=length, timeout_s=timeout_s),
             executor=make_executor([actor, critic, *frozen.values()], timeout_s=timeout_s),
-            planner=Planner(config.schedule),
+            planner=planner,
             runner=_runner(config, closing),
             kl=_controller(config.algorithm),
             logger=logger,

@@ -46,11 +46,15 @@ class Learner:
 
 @dataclass(frozen=True, eq=False)
 class Update:
-    """What one mini-batch gave, the same on every rank: the program that ran, its report, and all metrics."""
+    """What one mini-batch gave, the same on every rank: the program that ran, its report, and all metrics.
+
+    schedule: figures of the plan, which may differ between runs that train alike.
+    """
 
     program: Program
     report: PassReport
     metrics: dict[str, float]
+    schedule: dict[str, float]
 
 
 def mini_batches(samples: Samples, *, size: int, epochs: int, shuffle: bool, seed: int) -> Iterator[Tensor]:
@@ -82,6 +86,7 @@ def update(
     models = {name: learner.role.trained for name, learner in learners.items()}
     result = train_pass(executor, program, work, models=models, measure_memory=measure_memory)
     report = gather_report(executor, program, result)
+    planner.observe(report.timeline)
     metrics = {name: value for found in report.metrics.values() for name, value in found.items()}
     for name, model in models.items():
         info = model.step()
@@ -90,7 +95,7 @@ def update(
             f"{name}/lr": info.lr,
             f"{name}/skipped": float(not info.success),
         }
-    return Update(program, report, metrics)
+    return Update(program, report, metrics, planner.figures)
 
 
 def _work(learner: Learner, experience: Experience, rows_N: Tensor) -> Work:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from fusedrl.config.schema.fields import group, key
 from fusedrl.parallel.placement import SHAPES
 
+SOLVERS = ("tabu", "auto", "greedy")  # those of schedules.solve that start from an order, and greedy's alone
 METHODS = ("fused", "fused_split", "serial", "interleaved", "zero_bubble")  # fusedrl.pipeline.plan makes their orders
 
 
@@ -38,9 +39,31 @@ class ScheduleConfig:
         help="What plans reckon with: GFLOP and MiB counted from the models, or the constants below",
         choices=("counted", "constant"),
     )
+    profile: bool = key(
+        True, help="Durations measured in this run take the place of counted GFLOP, in ms, after some training passes"
+    )
+    solver: str = key(
+        "tabu",
+        help="Search for fused and fused_split orders better than greedy's, on rank 0 while rewards and inference run; "
+        "auto: tabu, then CP-SAT",
+        choices=SOLVERS,
+    )
+    time_budget: float = key(
+        0.5, help="Seconds that the searches of a step may take together; 0: greedy's orders", at_least=0, at_most=3600
+    )
     memory_cap: float | None = key(
         None, help="Most activation memory of a rank, in MiB (counted) or the constants' unit; null: no limit", above=0
     )
-    comm: float = key(0.0, help="Planned time of a message between two ranks, in the costs' unit", at_least=0)
+    memory_share: float | None = key(
+        None,
+        help="The cap as a share of the GPU memory that is free before an update; null: memory_cap",
+        above=0,
+        at_most=1,
+    )
+    comm: float = key(
+        0.0,
+        help="Planned time of a message between two ranks, in the costs' unit; measured, too, with a profile",
+        at_least=0,
+    )
     actor: CostConfig = group(CostConfig, help="The actor's constants")
     critic: CostConfig = group(CostConfig, help="The critic's constants")

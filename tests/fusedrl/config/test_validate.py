@@ -105,3 +105,11 @@ def test_sft_is_checked_alike(overrides: list[str], start: str, numbers: Numbers
 def test_sft_has_no_key_without_an_effect(key: str) -> None:
     with pytest.raises(ConfigError, match="no such key"):
         sft(key)
+
+
+def test_a_share_of_memory_stands_alone_and_needs_counted_costs() -> None:
+    assert check_ppo(ppo("schedule.memory_share=0.5"), world=4, models={}) == []
+    (line,) = check_ppo(ppo("schedule.memory_share=0.5", "schedule.memory_cap=9"), world=4, models={})
+    assert line.startswith("schedule.memory_share=0.5 and schedule.memory_cap=9 are both given")
+    (line,) = check_ppo(ppo("schedule.memory_share=0.5", "schedule.costs=constant"), world=4, models={})
+    assert line.startswith("schedule.memory_share=0.5 is a share of MiB")

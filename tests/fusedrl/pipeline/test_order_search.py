@@ -70,7 +70,7 @@ def test_orders_found_are_shorter_than_greedys_and_keep_the_cap(
 ) -> None:
     asked = problem(forward=forward, cap=cap)
     search.begin([asked])
-    taken = search.take(asked, in_ms=False)
+    taken = search.take(asked, unit_s=None)
     assert taken.final
     assert taken.seconds > 0
     assert check(asked, taken.order).makespan < taken.start.replay.makespan
@@ -80,9 +80,9 @@ def test_orders_found_are_shorter_than_greedys_and_keep_the_cap(
 
 def test_equal_work_is_searched_once(search: OrderSearch) -> None:
     search.begin([problem(), problem()])
-    first = search.take(problem(), in_ms=False)
+    first = search.take(problem(), unit_s=None)
     search.begin([problem()])
-    again = search.take(problem(), in_ms=False)
+    again = search.take(problem(), unit_s=None)
     assert again.order is first.order
     assert again.waited < 0.05
 
@@ -93,38 +93,46 @@ def test_new_problems_of_a_step_share_its_budget(gate: Gate) -> None:
     for step in (asked[:1], asked):
         search.begin(step)
         for each in step:
-            search.take(each, in_ms=False)
+            search.take(each, unit_s=None)
     assert [each.seconds for each in gate.limits[1:]] == [0.4, 0.2, 0.2]
     search.close()
 
 
 def test_work_that_was_not_announced_gets_greedys_order(search: OrderSearch) -> None:
-    taken = search.take(problem(), in_ms=False)
+    taken = search.take(problem(), unit_s=None)
     assert taken.order == greedy(problem())
     assert taken.final
 
 
-def test_no_search_where_greedy_meets_the_bound(gate: Gate) -> None:
+@pytest.mark.parametrize("place", [0, 1])
+def test_no_search_and_no_waiting_where_greedy_meets_the_bound(gate: Gate, place: int) -> None:
     search = OrderSearch(method="tabu", seconds=0.3)
     closed(gate, search)
     lone = Problem(1, (Model("actor", [0], 3, forward=1.0, backward=2.0),))
-    search.begin([lone])
-    assert search.take(lone, in_ms=False).order == greedy(lone)
-    assert gate.begun == []
+    asked = [problem()]
+    asked.insert(place, lone)
+    search.begin(asked)
+    until_begun(gate)
+    began = time.perf_counter()
+    assert search.take(lone, unit_s=None).order == greedy(lone)
+    assert time.perf_counter() - began < 1.0
+    gate.open.set()
     search.close()
+    assert gate.begun == [problem()]
 
 
-def test_a_pass_waits_no_longer_than_a_better_order_can_save(gate: Gate) -> None:
+@pytest.mark.parametrize("unit_s", [0.0, 0.01])
+def test_a_pass_waits_no_longer_than_a_better_order_can_save(gate: Gate, unit_s: float) -> None:
     search = OrderSearch(method="tabu", seconds=0.3)
     closed(gate, search)
-    asked = problem()  # 109 by greedy, 102 at best: ms
+    asked = problem()  # 109 by greedy, 102 at best
     search.begin([asked])
     began = time.perf_counter()
-    taken = search.take(asked, in_ms=True)
-    assert time.perf_counter() - began < 0.5
+    taken = search.take(asked, unit_s=unit_s)
+    assert 7 * unit_s <= time.perf_counter() - began < 1.0
     assert (taken.order, taken.final) == (greedy(asked), False)
     gate.open.set()
-    assert search.take(asked, in_ms=False).final  # the search went on, and equal work finds it done
+    assert search.take(asked, unit_s=None).final  # the search went on, and equal work finds it done
     search.close()
 
 
@@ -136,8 +144,8 @@ def test_what_was_not_begun_is_given_up_for_a_new_step(gate: Gate) -> None:
     until_begun(gate)
     search.begin([new])
     gate.open.set()
-    assert search.take(new, in_ms=False).final
-    assert search.take(running, in_ms=False).final
+    assert search.take(new, unit_s=None).final
+    assert search.take(running, unit_s=None).final
     assert gate.begun == [running, new]
     search.close()
 
@@ -148,11 +156,11 @@ def test_kept_orders_are_bounded(monkeypatch: pytest.MonkeyPatch, gate: Gate) ->
     asked = [problem(forward=f) for f in (3.0, 4.0, 5.0)]
     for each in asked:
         search.begin([each])
-        search.take(each, in_ms=False)
+        search.take(each, unit_s=None)
     gate.begun.clear()
     search.begin([asked[2], asked[1]])
     search.begin([asked[0]])
-    assert search.take(asked[0], in_ms=False).final
+    assert search.take(asked[0], unit_s=None).final
     assert gate.begun == [asked[0]]
     search.close()
 
@@ -165,5 +173,5 @@ def test_a_search_that_fails_is_told_to_whoever_asks(monkeypatch: pytest.MonkeyP
     search = OrderSearch(method="tabu", seconds=0.3)
     search.begin([problem()])
     with pytest.raises(ProblemError, match="no such method"):
-        search.take(problem(), in_ms=False)
+        search.take(problem(), unit_s=None)
     search.close()
