@@ -15,7 +15,10 @@ LENGTHS = torch.tensor([9, 2, 5, 4, 8, 1, 3, 4])
 
 def role(*, dp: int, rank: int) -> Any:
     place = SimpleNamespace(
-        name="actor", layout=SimpleNamespace(dp=dp), groups=SimpleNamespace(dp=SimpleNamespace(rank=lambda: rank))
+        name="actor",
+        device=torch.device("cpu"),
+        layout=SimpleNamespace(dp=dp),
+        groups=SimpleNamespace(dp=SimpleNamespace(rank=lambda: rank)),
     )
     place.share = lambda size: Role.share(place, size)
     return place

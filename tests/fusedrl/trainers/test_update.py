@@ -4,12 +4,29 @@ from typing import Any
 import pytest
 import torch
 
+from fusedrl.config.budgets import Budget
+from fusedrl.pipeline.stage import LossFunction
+from fusedrl.trainers.update import Learner, shapes_ahead
 from tests.distributed import trainer_jobs as jobs
 from tests.distributed.pool import RankPool
+from tests.fusedrl.trainers.test_cutting import role
 
 
 def train(ranks: RankPool, folder: str, *, world: int, **options: Any) -> list[dict[str, Any]]:
     return ranks.run("tests.distributed.trainer_jobs:train", world=world, folder=folder, **options)
+
+
+def test_shapes_of_micro_batches_are_those_of_the_mini_batch_s_own_rows() -> None:
+    samples, rows_N = jobs.random_samples(16), torch.tensor([9, 3, 12, 5])
+    assert samples.lengths_B[rows_N].tolist() == [7, 9, 3, 9]
+    by_samples = Learner(role(dp=2, rank=1), 1, loss=unused)
+    by_tokens = Learner(role(dp=1, rank=0), 1, loss=unused, budget=Budget(18, "key"))
+    found = shapes_ahead({"actor": by_samples, "critic": by_tokens}, samples, rows_N)
+    assert found == {"actor": ((1, 3), (1, 9)), "critic": ((2, 9), (2, 7))}
+
+
+def unused(mask_NR: torch.Tensor) -> LossFunction:
+    raise AssertionError("shapes need no loss")
 
 
 @pytest.mark.parametrize(("world", "tp", "pp"), [(2, 1, 2), (4, 1, 2), (4, 2, 2), (4, 1, 4)])
