@@ -35,6 +35,8 @@ start:
 
     samples per step = data.train_batch_size x rollout.n          mini-batches = samples / ppo_mini_batch_size
     dp = ranks / (tp x pp)                  micro-batches = ppo_mini_batch_size / dp / ppo_micro_batch_size_per_gpu
+
+With `use_dynamic_bsz=true` their number follows from the samples' lengths (docs/pipeline.md); told is the most.
 """
 
 
