@@ -1,10 +1,11 @@
 """Checks that models divide over ranks. Each check returns one line per problem: key, numbers, what would fit."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol
 
 from fusedrl.config.numbers import common_divisors, divisors, listed
 from fusedrl.config.schema import MegatronConfig, PPOConfig
+from fusedrl.models.stage_layers import StageLayers
 from fusedrl.parallel.placement import stages_a_column
 
 TP = "tensor_model_parallel_size"
@@ -40,7 +41,15 @@ def check_ranks(megatron: MegatronConfig, *, key: str, world: int) -> Iterator[s
 def check_model(megatron: MegatronConfig, *, key: str, numbers: ModelNumbers, placement: str = "line") -> Iterator[str]:
     """Layers divide over stages; heads, KV heads and the feed-forward width over tensor ranks."""
     pp, each, layers = megatron.pipeline_model_parallel_size, stages_a_column(placement), numbers.num_layers
-    if layers % pp:
+    shares = stage_layers(megatron)
+    if not shares.even:
+        try:
+            counts = shares.over(pp * each, total=layers)
+        except ValueError as error:
+            yield f"{key}.{error}"
+        else:
+            yield from _check_recompute(megatron, key=key, counts=counts)
+    elif layers % pp:
         fits = listed(divisors(layers), near=pp)
         yield f"{key}.{PP}={pp} does not divide the model's {layers} layers; set it to {fits}"
     elif layers % (pp * each):
@@ -49,18 +58,25 @@ def check_model(megatron: MegatronConfig, *, key: str, numbers: ModelNumbers, pl
             f"model's {layers} layers; use schedule.placement=line or another {PP}"
         )
     else:
-        yield from _check_recompute(megatron, key=key, layers=layers // (pp * each))
+        yield from _check_recompute(megatron, key=key, counts=(layers // (pp * each),))
     yield from check_tensor_split(f"{key}.{TP}", megatron.tensor_model_parallel_size, numbers=numbers)
 
 
-def _check_recompute(megatron: MegatronConfig, *, key: str, layers: int) -> Iterator[str]:
+def stage_layers(megatron: MegatronConfig) -> StageLayers:
+    """What the configuration of a layout says about layers and stages."""
+    each = None if megatron.pipeline_layers is None else tuple(megatron.pipeline_layers)
+    return StageLayers(megatron.num_layers_in_first_pipeline_stage, megatron.num_layers_in_last_pipeline_stage, each)
+
+
+def _check_recompute(megatron: MegatronConfig, *, key: str, counts: Sequence[int]) -> Iterator[str]:
     """Megatron-Core computes whole units of layers again."""
     unit = megatron.recompute_num_layers
     uniform = megatron.recompute_granularity == "full" and megatron.recompute_method == "uniform"
-    if uniform and layers % unit:
+    misfits = [layers for layers in counts if layers % unit]
+    if uniform and misfits:
         yield (
-            f"{key}.recompute_num_layers={unit} does not divide the {layers} layers of a stage; set it to "
-            f"{listed(divisors(layers), near=unit)}, or {key}.recompute_method to block"
+            f"{key}.recompute_num_layers={unit} does not divide the {misfits[0]} layers of a stage; set it to "
+            f"{listed(common_divisors(*counts), near=unit)}, or {key}.recompute_method to block"
         )
 
 

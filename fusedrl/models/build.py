@@ -58,11 +58,12 @@ def build_model(
     delay_weight_gradients: for split backwards; Transformer Engine's layers must be built for it, Megatron's own can
     always split.
     implementation: which libraries' layers; what is asked for must be there.
-    options: what is computed again in the backward.
+    options: how many layers each stage has, what is computed again in the backward.
     key: the config key to name where the groups cannot hold the model.
     """
     tp, pp = groups.tp.size(), groups.pp.size()
-    check_layout(arch, Layout(tp=tp, pp=pp), key=key)
+    check_layout(arch, Layout(tp=tp, pp=pp if options.layers.even else 1), key=key)
+    layers = _layers(arch, options, stages=pp, key=key)
     padded = padded_vocab or pad_vocab(arch.vocab_size, tp=tp)
     if padded < arch.vocab_size or padded % tp:
         raise ValueError(
@@ -74,14 +75,39 @@ def build_model(
     config = transformer_config(arch, tp=tp, pp=pp, dtype=dtype, chosen=chosen, options=options)
     # set after its own check, which allows it with one schedule of Megatron's alone
     config.delay_wgrad_compute = delay_weight_gradients and chosen.transformer_engine
+    if not options.layers.even:
+        config.pipeline_model_parallel_layout = _ThisStage(layers[groups.pp.rank()], sum(layers[: groups.pp.rank()]))
     model = _gpt_model(arch, groups, config=config, chosen=chosen, head=head, padded_vocab=padded)
-    if options.recompute and (misfit := options.recompute.misfit(len(model.decoder.layers))):
-        raise ValueError(f"{key}.{misfit}")
     model.arch, model.head, model.padded_vocab = arch, head, padded
     model.to(device=_device(), dtype=dtype)  # torch's RMSNorm does not read params_dtype
     _mark_partitions(model)
     fill(model, random_source(arch, head=head, seed=seed))
     return model
+
+
+class _ThisStage:
+    """What Megatron asks of a `pipeline_model_parallel_layout`. Its own class looks up the stage in global state."""
+
+    def __init__(self, layers: int, offset: int) -> None:
+        self._layers, self._offset = layers, offset
+
+    def get_num_layers_to_build(self, layer_type: Any = None, vp_stage: int | None = None) -> int:
+        return self._layers
+
+    def get_layer_offset(self, layer_type: Any = None, vp_stage: int | None = None) -> int:
+        return self._offset
+
+
+def _layers(arch: Architecture, options: StageOptions, *, stages: int, key: str) -> tuple[int, ...]:
+    """Layers of each stage; what is computed again must fit all of them."""
+    try:
+        layers = options.layers.over(stages, total=arch.num_layers)
+    except ValueError as error:
+        raise ValueError(f"{key}.{error}") from error
+    for each in layers:
+        if options.recompute and (misfit := options.recompute.misfit(each)):
+            raise ValueError(f"{key}.{misfit}")
+    return layers
 
 
 def _gpt_model(

@@ -7,6 +7,8 @@ recompute   selective   scores and weights of attention are computed again in th
 from dataclasses import dataclass
 from typing import Literal
 
+from fusedrl.models.stage_layers import EVEN, StageLayers
+
 Granularity = Literal["selective", "full"]
 Method = Literal["uniform", "block"]
 
@@ -59,6 +61,7 @@ class StageOptions:
     """How a model's stages are built."""
 
     recompute: Recompute | None = None
+    layers: StageLayers = EVEN
 
 
 PLAIN = StageOptions()

@@ -37,7 +37,8 @@ def build_stages(
     """This rank's stages of a model placed in one of `fusedrl.parallel.placement.SHAPES`; the groups know it, too."""
     pp = groups.pp.size()
     columns = place_stages(pp, shape=placement, reverse=reverse)
-    check_stages(arch, pp=pp, placement=placement, key=key)
+    if options.layers.even:
+        check_stages(arch, pp=pp, placement=placement, key=key)
     mine = [stage for stage, column in enumerate(columns) if column == dist.get_rank(plain(groups.pp))]
     views = [groups_of_stage(groups, stage=stage, stages=len(columns)) for stage in mine]
     made: dict[str, Any] = {"head": head, "dtype": dtype, "seed": seed, "implementation": implementation, "key": key}

@@ -26,5 +26,5 @@ def planned_cost(
         times = constants.forward, constants.backward
         return ConstantCost(*times, memory=constants.activation, weight_time=constants.backward_weight)
     head: Literal["lm", "value"] = "lm" if role in ("actor", "ref") else "value"
-    layers = [architecture.num_layers // stages] * stages
+    layers = options.layers.over(stages, total=architecture.num_layers)
     return CountedCost(architecture, layers, head=head, tp=tp, bytes_each=dtype.itemsize, options=options)

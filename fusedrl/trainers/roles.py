@@ -16,6 +16,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
+from fusedrl.config.check_layout import stage_layers
 from fusedrl.config.schema import MegatronConfig, OptimConfig
 from fusedrl.models.architecture import Architecture
 from fusedrl.models.hf_import import load_hf
@@ -45,10 +46,10 @@ def implementation_of(megatron: MegatronConfig) -> Implementation:
 
 def stage_options(megatron: MegatronConfig) -> StageOptions:
     """The configuration's keys that choose how stages are built."""
-    granularity, method = megatron.recompute_granularity, megatron.recompute_method
-    if granularity is None:
-        return PLAIN
-    return StageOptions(recompute=Recompute(granularity, method, megatron.recompute_num_layers))  # type: ignore[arg-type]
+    again: Recompute | None = None
+    if (granularity := megatron.recompute_granularity) is not None:
+        again = Recompute(granularity, megatron.recompute_method, megatron.recompute_num_layers)  # type: ignore[arg-type]
+    return StageOptions(recompute=again, layers=stage_layers(megatron))
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,8 @@ from fusedrl.models.fill import fill
 from fusedrl.models.hf_export import export_hf
 from fusedrl.models.hf_import import load_hf
 from fusedrl.models.logprob import entropy, token_log_probs
+from fusedrl.models.options import PLAIN, StageOptions
+from fusedrl.models.stage_layers import StageLayers
 from fusedrl.models.stages import build_stages, stages_of
 from fusedrl.models.training import OptimizerSettings, TrainableModel
 from fusedrl.models.weights import shapes
@@ -86,14 +88,22 @@ def import_and_export(start: str, end: str, *, layout: tuple[int, int, int], hea
 
 
 def import_and_export_stages(
-    start: str, end: str, *, layout: tuple[int, int, int], placement: str, reverse: bool, head: Head
+    start: str,
+    end: str,
+    *,
+    layout: tuple[int, int, int],
+    placement: str,
+    reverse: bool,
+    head: Head,
+    layers: tuple[int, ...] | None = None,
 ) -> dict[str, Any]:
     """Through several stages a rank; what this rank's stages hold."""
     plan = Layout(*layout)
     columns = place_stages(plan.pp, shape=placement, reverse=reverse)
     groups = build_groups(plan, reverse_pipeline=reverse, placement=columns)
     arch = Architecture.from_folder(start)
-    model = build_stages(arch, groups, placement=placement, reverse=reverse, head=head, seed=9)
+    options = StageOptions(layers=StageLayers(each=layers))
+    model = build_stages(arch, groups, placement=placement, reverse=reverse, head=head, seed=9, options=options)
     load_hf(model, start)
     export_hf(model, groups, end, tokenizer_folder=start)
     trained = TrainableModel(model, groups=groups, settings=OptimizerSettings())
@@ -114,11 +124,10 @@ def stages_of_seed(*, placement: str, folder: str) -> dict[str, str]:
     return digests(folder)
 
 
-def stages_error(layers: int, *, placement: str) -> str:
+def stages_error(layers: int, *, placement: str, options: StageOptions = PLAIN) -> str:
+    arch, groups = replace(TINY, num_layers=layers), build_groups(Layout())
     try:
-        build_stages(
-            replace(TINY, num_layers=layers), build_groups(Layout()), placement=placement, key="actor.megatron"
-        )
+        build_stages(arch, groups, placement=placement, options=options, key="actor.megatron")
     except ValueError as error:
         return str(error)
     return ""

@@ -12,6 +12,8 @@ from torch import nn
 from fusedrl.models.architecture import Architecture
 from fusedrl.models.hf_import import load_hf
 from fusedrl.models.logprob import token_log_probs
+from fusedrl.models.options import StageOptions
+from fusedrl.models.stage_layers import StageLayers
 from fusedrl.models.stages import build_stages
 from fusedrl.parallel.groups import build_groups
 from fusedrl.parallel.layout import Layout
@@ -34,12 +36,14 @@ def model_of(
     reverse: bool = False,
     head: Any = "lm",
     placement: str = "line",
+    layers: tuple[int, ...] | None = None,
 ) -> Any:
     """A model of a checkpoint folder in some layout, with its weights or random ones."""
     columns = place_stages(layout.pp, shape=placement, reverse=reverse)
     groups = build_groups(layout, reverse_pipeline=reverse, placement=columns)
     arch = Architecture.from_folder(folder)
-    model = build_stages(arch, groups, placement=placement, reverse=reverse, head=head, seed=seed)
+    options = StageOptions(layers=StageLayers(each=layers))
+    model = build_stages(arch, groups, placement=placement, reverse=reverse, head=head, seed=seed, options=options)
     if loaded:
         load_hf(model, folder)
     return model

@@ -12,7 +12,18 @@ class MegatronConfig:
     tensor_model_parallel_size: int = key(
         1, help="Ranks that share each layer (tp); divides heads and KV heads", at_least=1
     )
-    pipeline_model_parallel_size: int = key(1, help="Pipeline stages (pp); divides the number of layers", at_least=1)
+    pipeline_model_parallel_size: int = key(
+        1, help="Pipeline stages (pp); divides the layers unless told below", at_least=1
+    )
+    num_layers_in_first_pipeline_stage: int | None = key(
+        None, help="Layers of the model's first stage, the others share the rest evenly; null: even", at_least=1
+    )
+    num_layers_in_last_pipeline_stage: int | None = key(
+        None, help="Layers of the model's last stage, the others share the rest evenly; null: even", at_least=1
+    )
+    pipeline_layers: list[int] | None = key(
+        None, help="Layers of each stage, the first stage first, in place of the two above; null: even", at_least=1
+    )
     use_distributed_optimizer: bool = key(False, help="Split the optimizer state over the data-parallel ranks")
     recompute_granularity: str | None = key(
         None,

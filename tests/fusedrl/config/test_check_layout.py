@@ -132,6 +132,38 @@ def test_recomputed_units_are_refused_exactly_where_they_do_not_divide_a_stage(
     assert list(check_model(replace(asked, recompute_granularity="selective"), key="k", numbers=numbers)) == []
 
 
+@given(st.lists(st.integers(1, 4), min_size=1, max_size=4), st.integers(1, 4), st.integers(1, 12))
+def test_listed_layers_are_refused_exactly_where_they_are_not_the_models(
+    each: list[int], stages: int, layers: int
+) -> None:
+    asked = replace(megatron(pp=stages), pipeline_layers=each)
+    found = list(check_model(asked, key="k", numbers=Numbers(num_layers=layers)))
+    assert bool(found) == (len(each) != stages or sum(each) != layers)
+    assert all(line.startswith(f"k.pipeline_layers={each} ") for line in found)
+
+
+def test_listed_layers_are_of_stages_not_of_ranks(numbers: Numbers) -> None:
+    asked = replace(megatron(pp=2), pipeline_layers=[1, 1, 1, 1])
+    assert list(check_model(asked, key="k", numbers=numbers, placement="v")) == []
+    (found,) = check_model(asked, key="k", numbers=numbers)
+    assert found == "k.pipeline_layers=[1, 1, 1, 1] has 4 numbers, the model has 2 stages; give one for each"
+
+
+def test_recomputed_units_divide_every_stage(numbers: Numbers) -> None:
+    asked = replace(megatron(pp=2), pipeline_layers=[1, 3], recompute_granularity="full", recompute_num_layers=3)
+    (found,) = check_model(asked, key="k", numbers=numbers)
+    assert found.startswith("k.recompute_num_layers=3 does not divide the 1 layers of a stage; set it to 1")
+
+
+def test_critic_and_reference_take_the_actors_first_stage(numbers: Numbers) -> None:
+    name = "num_layers_in_first_pipeline_stage"
+    config = ppo("algorithm=ppo_kl", f"actor_rollout_ref.actor.megatron.{name}=4", "parallel=pp2")
+    models = dict.fromkeys(("actor", "critic", "ref"), numbers)
+    assert [line.partition("=")[0] for line in check_ppo_layouts(config, world=2, models=models)] == [
+        f"{key}.megatron.{name}" for key in ("actor_rollout_ref.actor", "critic", "actor_rollout_ref.ref")
+    ]
+
+
 @pytest.mark.parametrize("method", METHODS)
 def test_splitting_methods_are_refused_where_whole_layers_are_computed_again(method: str) -> None:
     config = ppo()

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from fusedrl.models.options import Recompute, StageOptions
+from fusedrl.models.stage_layers import StageLayers
 from tests.distributed.pool import RankPool
 
 RUN = "tests.fusedrl.pipeline.law_jobs:run_law"
@@ -97,6 +98,27 @@ def test_law_holds_for_eight_stages_in_a_v_on_four_ranks(ranks: RankPool, distri
     check_moved(serial)
     for other in others:
         assert_bit_equal(serial, other)
+
+
+UNEVEN = {
+    "pp2": ((1, 2, 1), "line", StageLayers(each=(1, 3)), "split3"),
+    "first": ((1, 4, 1), "line", StageLayers(first=1, last=3), "fused"),
+    "one-v": ((1, 1, 1), "v", StageLayers(last=5), "fused"),
+    "tp2_pp2-v": ((2, 2, 1), "v", StageLayers(each=(1, 3, 2, 2)), "fused_split"),
+}
+
+
+@pytest.mark.parametrize("tied", [False, True], ids=["untied", "tied"])
+@pytest.mark.parametrize(("layout", "shape", "layers", "method"), UNEVEN.values(), ids=UNEVEN)
+def test_uneven_stages_equal_a_plain_loop_on_one_rank(
+    ranks: RankPool, layout: tuple[int, int, int], shape: str, layers: StageLayers, method: str, tied: bool
+) -> None:
+    count = sum(layers.each or ()) or 8
+    options = {"passes": UNEQUAL, "num_layers": count, "tied": tied}
+    whole = run(ranks, (1, 1, 1), method="plain", **options)
+    shared = run(ranks, layout, method=method, shape=shape, options=StageOptions(layers=layers), **options)
+    check_moved(shared)
+    assert_close(merged(whole), merged(shared))
 
 
 RECOMPUTED = {

@@ -17,6 +17,7 @@ SOURCES = {
     "reversed_tp2xpp2": {"layout": {"tp": 2, "pp": 2}, "reverse": True},
     "v_tp2xpp2": {"layout": {"tp": 2, "pp": 2}, "placement": "v"},
     "interleaved_pp2xdp2": {"layout": {"pp": 2, "dp": 2}, "placement": "interleaved"},
+    "uneven_reversed_tp2xpp2": {"layout": {"tp": 2, "pp": 2}, "reverse": True, "layers": (1, 3)},
 }
 
 

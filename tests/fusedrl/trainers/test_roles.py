@@ -2,6 +2,7 @@ import pytest
 
 from fusedrl.config.schema import MegatronConfig
 from fusedrl.models.options import PLAIN, Recompute, StageOptions
+from fusedrl.models.stage_layers import StageLayers
 from fusedrl.trainers.roles import stage_options
 
 
@@ -14,6 +15,11 @@ from fusedrl.trainers.roles import stage_options
         (
             MegatronConfig(recompute_granularity="full", recompute_method="block", recompute_num_layers=3),
             StageOptions(recompute=Recompute("full", "block", 3)),
+        ),
+        (MegatronConfig(pipeline_layers=[3, 5]), StageOptions(layers=StageLayers(each=(3, 5)))),
+        (
+            MegatronConfig(num_layers_in_first_pipeline_stage=1, num_layers_in_last_pipeline_stage=2),
+            StageOptions(layers=StageLayers(first=1, last=2)),
         ),
     ],
 )
