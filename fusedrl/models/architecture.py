@@ -14,6 +14,7 @@ from fusedrl.data.json_object import JsonObject
 from fusedrl.parallel.layout import Layout
 
 FAMILIES = {"llama": "Llama", "mistral": "Mistral", "qwen2": "Qwen2", "qwen3": "Qwen3"}
+EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts")  # what families call their number of experts
 ROPE_TYPES = ("default", "linear", "llama3")
 ROPE_NUMBERS = {  # what a type cannot be computed without
     "linear": ("factor",),
@@ -216,6 +217,12 @@ def _rope(config: JsonObject) -> Rope:
 
 def _refuse_unsupported(config: JsonObject) -> None:
     family, where = config.text("model_type"), config.where
+    for name in EXPERTS:
+        if config.values.get(name):
+            raise ValueError(
+                f"{where}: {name}={config.values[name]}: mixtures of experts are not supported, Megatron-Core keeps one "
+                "scale of auxiliary losses a process, which the models of a fused pass would share; take a dense model"
+            )
     if family not in FAMILIES:
         raise ValueError(f"{where}: model_type={family!r} is not supported; one of {', '.join(FAMILIES)} is")
     activation = config.text("hidden_act", default="silu")

@@ -19,13 +19,13 @@ from megatron.core.models.gpt.gpt_layer_specs import (
 from megatron.core.tensor_parallel import random as tp_random
 from megatron.core.tensor_parallel import set_tensor_model_parallel_attributes
 from megatron.core.transformer.spec_utils import ModuleSpec
-from megatron.core.transformer.torch_norm import WrappedTorchNorm
 from megatron.core.transformer.transformer_block import TransformerBlockSubmodules, get_num_layers_to_build
 from megatron.core.transformer.transformer_config import TransformerConfig
 
 from fusedrl.models.architecture import Architecture, check_layout, pad_vocab
 from fusedrl.models.fill import fill, rules_of
 from fusedrl.models.implementation import AUTO, Chosen, Implementation, choose
+from fusedrl.models.norm import LocalNorm
 from fusedrl.models.options import PLAIN, Recompute, StageOptions
 from fusedrl.models.random_weights import random_source
 from fusedrl.models.rope import inverse_frequencies
@@ -135,7 +135,8 @@ def _gpt_model(
     )
     model.rotary_pos_emb.inv_freq = inverse_frequencies(arch.rope, head_dim=arch.head_dim)
     if head == "value" and model.post_process:
-        model.output_layer = ValueHead(arch.hidden_size, dtype=config.params_dtype)
+        shared = groups.tp if config.sequence_parallel else None
+        model.output_layer = ValueHead(arch.hidden_size, dtype=config.params_dtype, gather_over=shared)
     return model
 
 
@@ -162,6 +163,7 @@ def transformer_config(
         hidden_dropout=0.0,
         attention_dropout=0.0,
         tensor_model_parallel_size=tp,
+        sequence_parallel=options.sequence_parallel and tp > 1,
         pipeline_model_parallel_size=pp,
         params_dtype=dtype,
         pipeline_dtype=dtype,
@@ -196,12 +198,16 @@ def _recompute(recompute: Recompute | None) -> dict[str, Any]:
 def _layer_spec(
     arch: Architecture, chosen: Chosen, *, config: TransformerConfig, stage: int
 ) -> ModuleSpec | TransformerBlockSubmodules:
-    """The final norm is named for local layers: with apex installed Megatron would take apex's, which is no RMSNorm."""
+    """Norms are named for local layers: with apex installed Megatron would take apex's, which is no RMSNorm."""
     if chosen.transformer_engine:
         return get_gpt_layer_with_transformer_engine_spec(qk_layernorm=arch.qk_norm)
     layer = get_gpt_layer_local_spec(qk_layernorm=arch.qk_norm, normalization="RMSNorm")
+    layer.submodules.input_layernorm = layer.submodules.pre_mlp_layernorm = LocalNorm
+    if arch.qk_norm:
+        attention = layer.submodules.self_attention.submodules
+        attention.q_layernorm = attention.k_layernorm = LocalNorm
     layers = get_num_layers_to_build(config, pp_rank=stage)
-    return TransformerBlockSubmodules(layer_specs=[layer] * layers, layer_norm=WrappedTorchNorm)
+    return TransformerBlockSubmodules(layer_specs=[layer] * layers, layer_norm=LocalNorm)
 
 
 def _device() -> torch.device:

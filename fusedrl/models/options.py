@@ -58,10 +58,14 @@ class Recompute:
 
 @dataclass(frozen=True)
 class StageOptions:
-    """How a model's stages are built."""
+    """How a model's stages are built.
+
+    sequence_parallel: tensor-parallel ranks share the tokens where they do not share the heads; without effect at tp 1.
+    """
 
     recompute: Recompute | None = None
     layers: StageLayers = EVEN
+    sequence_parallel: bool = False
 
 
 PLAIN = StageOptions()

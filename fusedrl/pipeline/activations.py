@@ -11,9 +11,9 @@ What Megatron's local layers save, N = B*T tokens, e bytes a number, on one of t
     MLP              5 I e                            gate and up, silu(gate), up, their product, and a sum with 0
     last stage       a norm;  logits V e for each function of them (log-probabilities, entropy)
 
-Parts of attention, MLP and logits are divided by tp. Recomputed layers keep their input alone; with selective
-recomputation queries, keys and values stay, scores do not. Transformer Engine's fused attention keeps no scores either:
-for it this is too much.
+Parts of attention, MLP and logits are divided by tp, with sequence parallelism norms, too. Recomputed layers keep their
+input alone; with selective recomputation queries, keys and values stay, scores do not. Transformer Engine's fused
+attention keeps no scores either: for it this is too much.
 
 B rows, T tokens, H hidden, A heads, K key-value heads, D head size, I MLP size, V padded vocabulary
 """
@@ -44,7 +44,7 @@ class Activations:
         inputs, whole = self._kept(layers)
         tokens = rows * length
         kept = whole * self._layer(tokens, length)
-        kept += inputs * tokens * self.sizes.hidden_size * self.bytes_each
+        kept += inputs * tokens * self.sizes.hidden_size * self.bytes_each / self._shares()
         if inputs:
             kept += 4 * length * self.sizes.head_dim  # the rotary embedding goes into each layer that is computed again
         kept += length * length  # the causal mask, a byte each
@@ -61,8 +61,12 @@ class Activations:
         rotary = 4 * length * self.sizes.head_dim * self.bytes_each
         return rotary + tokens * (2 * self._norm() + (mlp + self._attention(length)) / self.tp)
 
+    def _shares(self) -> int:
+        """Ranks that share the tokens of norms and residuals."""
+        return self.tp if self.options.sequence_parallel else 1
+
     def _norm(self) -> float:
-        return (8 + self.bytes_each) * self.sizes.hidden_size + 4
+        return ((8 + self.bytes_each) * self.sizes.hidden_size + 4) / self._shares()
 
     def _attention(self, length: int) -> float:
         """Bytes a token, of all heads."""
@@ -90,6 +94,7 @@ class Activations:
     def _head(self, tokens: int) -> float:
         norm = tokens * self._norm()
         if self.head == "value":
-            return norm
+            gathered = self.sizes.hidden_size * self.bytes_each * (1 - 1 / self._shares())
+            return norm + tokens * gathered
         logits = pad_vocab(self.sizes.vocab_size, tp=self.tp) / self.tp * self.bytes_each
         return norm + self.logit_uses * tokens * (logits + 13)  # 13: target, whether it is here, logarithm of the sum

@@ -1,7 +1,8 @@
 """Megatron-Core's GPTModel as a pipeline stage; the one file of this folder that knows Megatron-Core.
 
 A GPTModel built for a stage takes tokens on its first stage and `set_input_tensor` elsewhere; positions are needed on
-every stage (rotary embeddings). What passes between stages is [T, B, H], with sequence parallelism [T / tp, B, H].
+every stage (rotary embeddings). What passes between stages is [T, B, H], with sequence parallelism [T / tp, B, H]; T is
+then padded on the right to a multiple of tp, which no token before sees, and outputs are cut to T.
 
 Rows are padded on the right, so the mask is the plain causal one. The local attention of the CPU builds its own mask
 on the current CUDA device, so it is given one here; on CUDA none is passed and the kernels' causal mode serves.
@@ -19,6 +20,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from fusedrl.models.stages import stages_of
 from fusedrl.parallel.layout import Layout
@@ -34,18 +36,28 @@ TE_MODULE = "megatron.core.extensions.transformer_engine"
 class MegatronStage:
     """A GPTModel called the way the executor calls stages."""
 
-    def __init__(self, module: Any) -> None:
-        self._module = module
+    def __init__(self, module: Any, *, multiple: int = 1) -> None:
+        self._module, self._multiple = module, multiple
 
     def __call__(self, microbatch: MicroBatch, received: Tensor | None) -> Tensor:
+        tokens_BT, device = microbatch.tokens_BT, microbatch.tokens_BT.device
+        length = _rounded(microbatch.length, self._multiple)
+        if length > microbatch.length:
+            tokens_BT = pad(tokens_BT, (0, length - microbatch.length))
         self._module.set_input_tensor(received)
         output = self._module(
-            input_ids=microbatch.tokens_BT,
-            position_ids=microbatch.position_ids_BT(),
-            attention_mask=causal_mask(microbatch.length, microbatch.tokens_BT.device),
+            input_ids=tokens_BT,
+            position_ids=torch.arange(length, device=device).expand(microbatch.rows, -1),
+            attention_mask=causal_mask(length, device),
         )
         self._module.set_input_tensor(None)  # or the module would keep the last input alive until its next call
-        return output
+        padded = self._module.post_process and length > microbatch.length
+        return output[:, : microbatch.length] if padded else output
+
+
+def _rounded(length: int, multiple: int) -> int:
+    """The length up to the next multiple."""
+    return -(-length // multiple) * multiple
 
 
 @lru_cache(maxsize=64)
@@ -79,14 +91,15 @@ def megatron_model(
     weight_gradients.connect(lambda parameter, gradient: postpone(gradient, parameter=parameter))
     te_layers = {stage: _te_layers(each) for stage, each in zip(held, modules, strict=True)}
     own_way = any(te_layers.values())
+    shares = layout.tp if config.sequence_parallel else 1
     delays = own_way and config.delay_wgrad_compute
     return PipelineModel(
         name=name,
         placement=columns,
         columns=columns_of(layout),
         tp=layout.tp,
-        stages={stage: MegatronStage(each) for stage, each in zip(held, modules, strict=True)},
-        message_shape=_message_shape(config, tp=layout.tp),
+        stages={stage: MegatronStage(each, multiple=shares) for stage, each in zip(held, modules, strict=True)},
+        message_shape=_message_shape(config, shares=shares),
         dtype=config.pipeline_dtype or config.params_dtype,
         device=next(modules[0].parameters()).device,
         modules=tuple(modules),
@@ -128,9 +141,8 @@ def _compute_delayed(layers: list[Any]) -> None:
         layer.backward_dw()
 
 
-def _message_shape(config: Any, *, tp: int) -> Callable[[MicroBatch], tuple[int, ...]]:
-    split = tp if config.sequence_parallel else 1
-    return lambda microbatch: (microbatch.length // split, microbatch.rows, config.hidden_size)
+def _message_shape(config: Any, *, shares: int) -> Callable[[MicroBatch], tuple[int, ...]]:
+    return lambda batch: (_rounded(batch.length, shares) // shares, batch.rows, config.hidden_size)
 
 
 def refuse_unsupported(name: str, config: Any) -> None:

@@ -49,7 +49,7 @@ def stage_options(megatron: MegatronConfig) -> StageOptions:
     again: Recompute | None = None
     if (granularity := megatron.recompute_granularity) is not None:
         again = Recompute(granularity, megatron.recompute_method, megatron.recompute_num_layers)  # type: ignore[arg-type]
-    return StageOptions(recompute=again, layers=stage_layers(megatron))
+    return StageOptions(again, stage_layers(megatron), megatron.sequence_parallel)
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,13 @@ class MegatronConfig:
     tensor_model_parallel_size: int = key(
         1, help="Ranks that share each layer (tp); divides heads and KV heads", at_least=1
     )
+    sequence_parallel: bool = key(
+        False, help="Ranks of a tensor-parallel group share the tokens of norms and residuals, to save memory"
+    )
     pipeline_model_parallel_size: int = key(
         1, help="Pipeline stages (pp); divides the layers unless told below", at_least=1
     )
+    context_parallel_size: int = key(1, help="Ranks that share the tokens of a row; more than 1 is refused", at_least=1)
     num_layers_in_first_pipeline_stage: int | None = key(
         None, help="Layers of the model's first stage, the others share the rest evenly; null: even", at_least=1
     )

@@ -78,6 +78,12 @@ def test_messages_name_key_numbers_and_what_fits() -> None:
     ]
 
 
+@pytest.mark.parametrize("key", ["actor_rollout_ref.actor.megatron", "critic.megatron"])
+def test_context_parallelism_is_refused(key: str) -> None:
+    (found,) = check_ppo_layouts(changed(ppo(), {f"{key}.context_parallel_size": 2}), world=2, models={})
+    assert found.startswith(f"{key}.context_parallel_size=2 is not supported; set it to 1")
+
+
 def test_only_the_models_that_are_built_are_checked() -> None:
     assert set(layouts(ppo())) == {"actor", "critic"}
     with_all = ppo("algorithm=ppo_kl", "reward_model.enable=true")

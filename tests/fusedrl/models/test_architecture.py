@@ -77,6 +77,12 @@ def test_end_tokens_are_a_set_of_one_or_several() -> None:
     ("change", "message"),
     [
         ({"model_type": "gpt2"}, "model_type='gpt2'"),
+        (
+            {"model_type": "mixtral", "num_local_experts": 8},
+            "num_local_experts=8: mixtures of experts",
+        ),
+        ({"model_type": "qwen3_moe", "num_experts": 128}, "num_experts=128: mixtures of experts are not supported"),
+        ({"model_type": "deepseek_v3", "n_routed_experts": 256}, "n_routed_experts=256: mixtures of experts"),
         ({"hidden_act": "gelu"}, "hidden_act='gelu'"),
         ({"attention_bias": True}, "attention_bias=true"),
         ({"mlp_bias": True}, "mlp_bias=true"),

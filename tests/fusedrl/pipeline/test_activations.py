@@ -57,3 +57,12 @@ def test_planned_memory_is_what_is_held_by_any_rows_and_tokens(ranks: RankPool, 
 @pytest.mark.parametrize("layout", [(1, 2, 1), (2, 1, 1), (2, 2, 1)], ids=["pp2", "tp2", "tp2_pp2"])
 def test_planned_memory_is_what_each_rank_holds(ranks: RankPool, layout: tuple[int, int, int]) -> None:
     assert_planned(ranks, world=layout[0] * layout[1], layout=layout)
+
+
+@pytest.mark.parametrize("recompute", [None, Recompute("full")], ids=["all-kept", "full"])
+@pytest.mark.parametrize("name", ["actor", "critic"])
+def test_planned_memory_is_what_is_held_where_ranks_share_tokens(
+    ranks: RankPool, name: str, recompute: Recompute | None
+) -> None:
+    options = StageOptions(recompute=recompute, sequence_parallel=True)
+    assert_planned(ranks, world=2, layout=(2, 1, 1), names=(name,), options=options)

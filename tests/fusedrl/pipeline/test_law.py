@@ -1,6 +1,7 @@
 """The law: an order changes when work happens, never what is computed. On real Megatron-Core stages, actor forward and
 critic reversed: gradients, their norms, parameters and optimizer state after two passes of different sizes."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -119,6 +120,32 @@ def test_uneven_stages_equal_a_plain_loop_on_one_rank(
     shared = run(ranks, layout, method=method, shape=shape, options=StageOptions(layers=layers), **options)
     check_moved(shared)
     assert_close(merged(whole), merged(shared))
+
+
+SHARED_TOKENS = StageOptions(sequence_parallel=True)
+
+
+@pytest.mark.parametrize("tied", [False, True], ids=["untied", "tied"])
+@pytest.mark.parametrize("distributed_optimizer", [False, True], ids=["adam", "distributed"])
+@pytest.mark.parametrize("layout", [(2, 1, 1), (2, 2, 1), (2, 1, 2)], ids=["tp2", "tp2_pp2", "tp2_dp2"])
+def test_sequence_parallel_equals_a_plain_loop_on_one_rank(
+    ranks: RankPool, layout: tuple[int, int, int], distributed_optimizer: bool, tied: bool
+) -> None:
+    """Lengths of the micro-batches are even and odd: those that two ranks cannot share are padded."""
+    options = {"passes": UNEQUAL, "replicas": layout[2], "tied": tied, "distributed_optimizer": distributed_optimizer}
+    whole = run(ranks, (1, 1, 1), method="plain", **options)
+    shared = run(ranks, layout, method="fused", options=SHARED_TOKENS, **options)
+    check_moved(shared)
+    assert_close(merged(whole), merged(shared))
+
+
+def test_sequence_parallel_splits_backwards_and_recomputes_the_same_bits(ranks: RankPool) -> None:
+    serial, split = (
+        run(ranks, (2, 2, 1), method=method, passes=UNEQUAL, options=SHARED_TOKENS) for method in ("serial", "split3")
+    )
+    assert_bit_equal(serial, split)
+    again = replace(SHARED_TOKENS, recompute=Recompute("full"))
+    assert_bit_equal(serial, run(ranks, (2, 2, 1), method="fused", passes=UNEQUAL, options=again))
 
 
 RECOMPUTED = {

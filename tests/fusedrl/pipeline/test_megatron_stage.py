@@ -73,11 +73,13 @@ def test_stages_that_were_not_built_are_missed() -> None:
         megatron_model("actor", module, layout=Layout(pp=2), rank=0, placement="v")
 
 
-@pytest.mark.parametrize(("sequence_parallel", "length"), [(False, 6), (True, 3)])
-def test_messages_are_token_first_and_split_by_sequence_parallelism(sequence_parallel: bool, length: int) -> None:
+@pytest.mark.parametrize(("sequence_parallel", "tokens", "length"), [(False, 6, 6), (True, 6, 3), (True, 5, 3)])
+def test_messages_are_token_first_and_split_by_sequence_parallelism(
+    sequence_parallel: bool, tokens: int, length: int
+) -> None:
     module = fake_module(first=True, last=True, sequence_parallel=sequence_parallel)
     model = megatron_model("actor", module, layout=Layout(tp=2), rank=0)
-    assert model.message_shape(MicroBatch(torch.zeros(4, 6, dtype=torch.long))) == (length, 4, 8)
+    assert model.message_shape(MicroBatch(torch.zeros(4, tokens, dtype=torch.long))) == (length, 4, 8)
     assert model.dtype == torch.float64
 
 

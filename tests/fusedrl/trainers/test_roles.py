@@ -17,6 +17,7 @@ from fusedrl.trainers.roles import stage_options
             StageOptions(recompute=Recompute("full", "block", 3)),
         ),
         (MegatronConfig(pipeline_layers=[3, 5]), StageOptions(layers=StageLayers(each=(3, 5)))),
+        (MegatronConfig(sequence_parallel=True), StageOptions(sequence_parallel=True)),
         (
             MegatronConfig(num_layers_in_first_pipeline_stage=1, num_layers_in_last_pipeline_stage=2),
             StageOptions(layers=StageLayers(first=1, last=2)),
