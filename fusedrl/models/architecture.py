@@ -220,7 +220,7 @@ def _refuse_unsupported(config: JsonObject) -> None:
     for name in EXPERTS:
         if config.values.get(name):
             raise ValueError(
-                f"{where}: {name}={config.values[name]}: mixtures of experts are not supported, Megatron-Core keeps one "
+                f"{where}: {name}={config.values[name]}: mixtures of experts are not supported; Megatron-Core has one "
                 "scale of auxiliary losses a process, which the models of a fused pass would share; take a dense model"
             )
     if family not in FAMILIES:
