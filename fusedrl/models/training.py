@@ -3,6 +3,7 @@
     model.zero_grad()
     with model.no_sync():                      # the whole region, all micro-batches of all models
         ... forwards and backwards ...
+    model.start_reduce()                       # overlap_grad_reduce: begin the sum while other models' ops run
     model.finalize_grads()                     # tied embeddings over first and last stage; sum over data parallel ranks
     info = model.step()                        # norm over this model's own tp x pp ranks, clip, Adam, schedule
 
@@ -15,7 +16,7 @@ import logging
 import math
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -47,6 +48,7 @@ class OptimizerSettings:
     betas: tuple[float, float] = (0.9, 0.999)
     eps: float = 1e-8
     use_distributed_optimizer: bool = False
+    overlap_grad_reduce: bool = False
 
     def __post_init__(self) -> None:
         if self.lr_decay_style not in DECAY_STYLES:
@@ -93,6 +95,9 @@ class TrainableModel:
             pg_collection=groups,
         )
         self.scheduler = _scheduler(self.optimizer, settings)
+        self._reducing = False
+        if settings.overlap_grad_reduce:
+            _reduce_asynchronously(self.ddp)
         self.skipped_steps = 0
 
     @property
@@ -113,9 +118,26 @@ class TrainableModel:
                 region.enter_context(each.no_sync())
             yield
 
+    def start_reduce(self) -> None:
+        """With overlap_grad_reduce: begin to sum gradients over data-parallel ranks; this model's last backward, and
+        the last W, must have run. Tied embeddings are summed over stages first, which waits for other ranks: such a
+        model begins in finalize_grads."""
+        tied = any(stage.share_embeddings_and_output_weights for stage in self.stages)
+        if self.settings.overlap_grad_reduce and not tied:
+            self._start_reduce()
+
+    def _start_reduce(self) -> None:
+        for each in self.ddp:
+            each.start_grad_sync()
+        self._reducing = True
+
     def finalize_grads(self) -> None:
         """Sum tied embeddings over first and last stage, and gradients over data-parallel ranks. Collective."""
-        self._sum_tied()
+        if not self._reducing:
+            self._sum_tied()
+            if self.settings.overlap_grad_reduce:
+                self._start_reduce()
+        self._reducing = False
         groups = copy.copy(self.groups)
         groups.embd = None  # or Megatron would sum the tied copies
         finalize_model_grads(self.ddp, pg_collection=groups)
@@ -155,6 +177,18 @@ class TrainableModel:
             "optimizer": self.optimizer.state_dict(),
             "scheduler": self.scheduler.state_dict(),
         }
+
+
+def _reduce_asynchronously(models: list[DistributedDataParallel]) -> None:
+    """Let `start_grad_sync` return at once and `finish_grad_sync` wait.
+
+    Megatron's own overlap starts a bucket's reduction in the hooks of its parameters, which count backwards and want a
+    gradient in each: they cannot tell a model's last backward from others, nor does B of a split backward give one. So
+    the hooks are made without overlap, and the buckets alone get a configuration with it.
+    """
+    for model in models:
+        for group in (*model.bucket_groups, *model.expert_parallel_bucket_groups):
+            group.ddp_config = replace(group.ddp_config, overlap_grad_reduce=True)
 
 
 def _ddp_config(settings: OptimizerSettings, *, delay_wgrad: bool) -> DistributedDataParallelConfig:

@@ -14,7 +14,7 @@ a graph.
 import gc
 import itertools
 import traceback
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import NoReturn
 
@@ -30,6 +30,7 @@ from fusedrl.pipeline.program import Program
 from fusedrl.pipeline.stage import PipelineModel
 from fusedrl.pipeline.timeline import Clock, HostClock
 from fusedrl.pipeline.watchdog import COLLECT_S, Standing, Watchdog, logger
+from schedules.lower import Compute, Instruction
 from schedules.problem import Model
 
 __all__ = ["Executor", "ModelResult", "PassResult", "Work"]
@@ -58,10 +59,18 @@ class Executor:
         self._board = Board(f"fusedrl/pipeline/failure{_agreed_serial(models[0].device)}")
         self._failed = False
 
-    def run(self, program: Program, work: Mapping[str, Work], *, measure_memory: bool = False) -> PassResult:
+    def run(
+        self,
+        program: Program,
+        work: Mapping[str, Work],
+        *,
+        measure_memory: bool = False,
+        finished: Mapping[str, Callable[[], None]] | None = None,
+    ) -> PassResult:
         """Run this rank's list. Raises PipelineError (MessageTimeout) naming the op, with the grid.
 
         measure_memory: follow what is held for backwards, which costs some time in each forward.
+        finished: by model, what to call once it has nothing left to do on this rank, while others may go on.
         """
         if self._failed:
             raise PipelineError("an earlier pass failed, the ranks are out of step: make a new executor")
@@ -79,9 +88,13 @@ class Executor:
             region.enter_context(_without_garbage_collection())
             region.enter_context(Watchdog(standing, board=self._board, limit=self._timeout))
             try:
-                for instruction in program.instructions[standing.column]:
+                instructions = program.instructions[standing.column]
+                ends = last_of_models(instructions)
+                for number, instruction in enumerate(instructions):
                     run.step(instruction)
                     standing.number += 1
+                    if finished and ends.get(number, "") in finished:
+                        finished[ends[number]]()
                 return run.finish()
             except Exception as error:
                 self._fail(error, standing)
@@ -179,6 +192,14 @@ def _agreed_serial(device: torch.device) -> int:
     serial = torch.tensor([next(_serial)], device=device)
     dist.all_reduce(serial, op=dist.ReduceOp.MAX)
     return int(serial)
+
+
+def last_of_models(instructions: Sequence[Instruction]) -> dict[int, str]:
+    """The model whose last instruction stands at a place of the list."""
+    last: dict[str, int] = {}
+    for number, instruction in enumerate(instructions):
+        last[instruction.op.model if isinstance(instruction, Compute) else instruction.message.model] = number
+    return {number: model for model, number in last.items()}
 
 
 @contextmanager

@@ -3,8 +3,10 @@
     result = train_pass(executor, program, {"actor": Training(actor, Work(...)), "critic": Training(critic, Work(...))})
     info = actor.step(); ...
 
-No gradient is reduced while ops run: reductions of one model would meet messages of the other. Each model's gradients
-are finalized once, after its own last backward, in the models' sequence, the same on all ranks.
+Hooks of backwards reduce nothing: they cannot know a model's last backward. Each model may begin its own reduction
+(`start_reduce`) once it has nothing left to do on this rank, at the same place of the list on all ranks that join in
+it; the others' ops go on meanwhile. All gradients are finalized once after the pass, in the models' sequence, the same
+on all ranks.
 """
 
 from collections.abc import Mapping
@@ -21,6 +23,8 @@ class Trainable(Protocol):
     def zero_grad(self) -> None: ...
 
     def no_sync(self) -> AbstractContextManager[Any]: ...
+
+    def start_reduce(self) -> None: ...
 
     def finalize_grads(self) -> None: ...
 
@@ -41,7 +45,8 @@ def train_pass(
     with ExitStack() as region:
         for model in models.values():
             region.enter_context(model.no_sync())
-        result = executor.run(program, work, measure_memory=measure_memory)
+        finished = {name: model.start_reduce for name, model in models.items()}
+        result = executor.run(program, work, measure_memory=measure_memory, finished=finished)
     for model in models.values():
         model.finalize_grads()
     return result

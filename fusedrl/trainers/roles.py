@@ -58,6 +58,7 @@ class RoleSpec:
 
     placement: how its stages lie on the pipeline ranks (fusedrl.parallel.placement). splits: built for orders that
     split backwards. implementation: whose layers it is made of. options: how its stages are built.
+    overlap_grad_reduce: of a role that learns.
     """
 
     name: str
@@ -71,6 +72,7 @@ class RoleSpec:
     splits: bool = False
     implementation: Implementation = AUTO
     options: StageOptions = PLAIN
+    overlap_grad_reduce: bool = False
 
     @staticmethod
     def of(
@@ -88,8 +90,8 @@ class RoleSpec:
         tp, pp = megatron.tensor_model_parallel_size, megatron.pipeline_model_parallel_size
         layout = Layout.for_world(dist.get_world_size(), tp=tp, pp=pp, key=key)
         dtype, implementation = getattr(torch, megatron.dtype), implementation_of(megatron)
-        options = stage_options(megatron)
-        return RoleSpec(name, key, folder, layout, dtype, head, reverse, placement, splits, implementation, options)
+        built = implementation, stage_options(megatron), megatron.overlap_grad_reduce
+        return RoleSpec(name, key, folder, layout, dtype, head, reverse, placement, splits, *built)
 
 
 @dataclass(frozen=True, eq=False)
@@ -183,6 +185,7 @@ def build_trained_role(
         betas=(optim.betas[0], optim.betas[1]),
         eps=optim.eps,
         use_distributed_optimizer=distributed_optimizer,
+        overlap_grad_reduce=spec.overlap_grad_reduce,
     )
     trained = TrainableModel(role.module, groups=role.groups, settings=settings, name=spec.name)
     return TrainedRole(role.spec, role.architecture, role.groups, role.module, role.pipeline, trained)

@@ -29,6 +29,9 @@ class MegatronConfig:
         None, help="Layers of each stage, the first stage first, in place of the two above; null: even", at_least=1
     )
     use_distributed_optimizer: bool = key(False, help="Split the optimizer state over the data-parallel ranks")
+    overlap_grad_reduce: bool = key(
+        False, help="Sum a model's gradients over its replicas while the other model's work of the update goes on"
+    )
     recompute_granularity: str | None = key(
         None,
         help="Activations that a backward computes again, to save memory. selective: attention's scores; full: all but "

@@ -65,10 +65,11 @@ class Job:
         distributed_optimizer: bool = False,
         options: StageOptions = PLAIN,
         dtype: torch.dtype = torch.float32,
+        overlap: bool = False,
     ) -> None:
         self.layout, self.shape = layout, shape
         self.dp_i = layout.coords(dist.get_rank())[1]
-        made: dict[str, Any] = {"arch": arch, "shape": shape, "options": options, "dtype": dtype}
+        made: dict[str, Any] = {"arch": arch, "shape": shape, "options": options, "dtype": dtype, "overlap": overlap}
         self.models = {n: _trainable(n, layout, distributed_optimizer=distributed_optimizer, **made) for n in names}
         place = {"layout": layout, "rank": dist.get_rank(), "placement": shape}
         stages = [megatron_model(n, m.module, reverse=n == "critic", **place) for n, m in self.models.items()]
@@ -95,6 +96,7 @@ def _trainable(
     distributed_optimizer: bool,
     options: StageOptions,
     dtype: torch.dtype,
+    overlap: bool,
 ) -> TrainableModel:
     reverse, head = name == "critic", "value" if name == "critic" else "lm"
     columns = place_stages(layout.pp, shape=shape, reverse=reverse)
@@ -104,7 +106,8 @@ def _trainable(
     for stage in stages_of(module):
         if head == "value" and stage.post_process:  # it starts at zero, and would pass no gradient on
             stage.output_layer.weight.data.copy_(torch.linspace(-1, 1, arch.hidden_size)[None])
-    settings = OptimizerSettings(lr=1e-3, clip_grad=0.5, use_distributed_optimizer=distributed_optimizer)
+    reduce = {"use_distributed_optimizer": distributed_optimizer, "overlap_grad_reduce": overlap}
+    settings = OptimizerSettings(lr=1e-3, clip_grad=0.5, **reduce)
     return TrainableModel(module, groups=groups, settings=settings, name=name)
 
 
@@ -152,6 +155,7 @@ def run_law(
     shape: str = "line",
     num_layers: int = 4,
     options: StageOptions = PLAIN,
+    overlap: bool = False,
 ) -> dict[str, Any]:
     """What this rank holds after each pass, as arrays; keys are "PASS/MODEL/WHAT/NAME".
 
@@ -160,7 +164,7 @@ def run_law(
     """
     names = list(passes[0])
     arch = replace(ARCH, tied=tied, num_layers=num_layers)
-    made: dict[str, Any] = {"distributed_optimizer": distributed_optimizer, "options": options}
+    made: dict[str, Any] = {"distributed_optimizer": distributed_optimizer, "options": options, "overlap": overlap}
     job = Job(Layout(*layout), names=names, arch=arch, shape=shape, **made)
     seen: dict[str, Any] = {}
     for number, counts in enumerate(passes):

@@ -55,6 +55,18 @@ def test_pipeline_equals_one_rank_bit_for_bit(ranks: RankPool, world: int, kind:
     assert_same([whole], [merged])
 
 
+@pytest.mark.parametrize("builder", ["serial", "greedy", "split_random"])
+def test_models_are_finished_once_nothing_of_theirs_is_left(ranks: RankPool, builder: str) -> None:
+    for log in ranks.run("tests.fusedrl.pipeline.finished_jobs:finished", world=2, builder=builder):
+        for name in ("actor", "critic"):
+            assert log.count(f"{name} finished") == 1
+            last = max(place for place, entry in enumerate(log) if entry.startswith(f"{name} at"))
+            left = [entry for entry in log[last + 1 :] if entry.endswith("finished")]
+            assert left[0] == f"{name} finished"
+        if builder == "serial":
+            assert log.index("actor finished") < log.index("critic at")
+
+
 def test_one_micro_batch_and_fewer_than_stages_run(ranks: RankPool) -> None:
     passes = [{"actor": 1, "critic": 1}, {"actor": 3, "critic": 1}]
     serial, fused = (

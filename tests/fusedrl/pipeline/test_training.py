@@ -26,8 +26,13 @@ class Recorder:
     def finalize_grads(self) -> None:
         self._log.append(f"{self._name} finalize")
 
-    def run(self, program: Any, work: Any, *, measure_memory: bool) -> str:
+    def start_reduce(self) -> None:
+        self._log.append(f"{self._name} reduce")
+
+    def run(self, program: Any, work: Any, *, measure_memory: bool, finished: Any) -> str:
         self._log.append("run measured" if measure_memory else "run")
+        for begin in reversed(finished.values()):
+            begin()
         return "result"
 
 
@@ -37,7 +42,7 @@ def test_gradients_are_finalized_once_each_after_the_whole_pass() -> None:
     work = {name: Work([], loss=lambda o, m: (o, {})) for name in models} | {"reference": Work([])}
     assert train_pass(Recorder("", log), None, work, models=models) == "result"  # type: ignore[arg-type]
     assert log == [
-        *["a zero", "c zero", "a quiet", "c quiet", "run"],
+        *["a zero", "c zero", "a quiet", "c quiet", "run", "c reduce", "a reduce"],
         *["c loud", "a loud", "a finalize", "c finalize"],
     ]
 
