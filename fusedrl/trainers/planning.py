@@ -202,4 +202,5 @@ def planned(role: Role, *, shapes: Shapes, trains: bool, cost: Cost) -> Planned:
 
 def _cost(schedule: ScheduleConfig, role: Role) -> Cost:
     stages, dtype = len(role.pipeline.placement), role.spec.dtype
-    return planned_cost(schedule, role.name, role.architecture, tp=role.layout.tp, stages=stages, dtype=dtype)
+    built = {"tp": role.layout.tp, "stages": stages, "dtype": dtype, "options": role.spec.options}
+    return planned_cost(schedule, role.name, role.architecture, **built)
