@@ -17,11 +17,13 @@ from schedules.builders import greedy, serial_1f1b
 from schedules.order import Order
 from schedules.problem import Problem
 from schedules.replay import replay
+from schedules.search.anneal import anneal_makespan
 from schedules.search.descent import Descent
 from schedules.search.exact import Found, least_makespan, within
 from schedules.search.limits import Clock, Limits
 
 _DESCENT = 0.7  # of the limits
+_ANNEAL = 0.4  # of them, where stages occupy several ranks: there the moves of tabu search are few, swaps find more
 _MOST_OPS = 2500  # beyond, CP-SAT finds nothing in minutes that the descents did not
 _CLOSE = 1e-9  # relative: sums in floating point
 
@@ -30,7 +32,11 @@ def auto(problem: Problem, *, limits: Limits, start: Order | None = None) -> Fou
     """The best order found within the limits, and the best bound on the makespan."""
     ends = time.perf_counter() + limits.seconds
     bound, start = lower_bound(problem), start or greedy(problem)
-    order = descend(problem, start, limits=limits.part(_DESCENT), goal=bound)
+    wide = any(isinstance(ranks, tuple) for model in problem.models for ranks in model.placement)
+    order = descend(problem, start, limits=limits.part(_DESCENT - (_ANNEAL if wide else 0.0)), goal=bound)
+    if wide:
+        annealed = anneal_makespan(problem, limits=limits.part(_ANNEAL), start=order)
+        order = min((order, annealed), key=lambda order: merit(problem, order))
     left = replace(limits.part(1 - _DESCENT), seconds=max(0.0, ends - time.perf_counter()))
     return _finish(problem, Found(order, bound), limits=left)
 
@@ -48,6 +54,9 @@ def descend(problem: Problem, start: Order, *, limits: Limits, goal: float, apar
         descent = Descent(problem, free, seed=limits.seed + worker, clock=clock, apart=apart)
         if descent.within(goal=goal, cap=peak, hard=problem.memory_cap is not None):
             stop.set()
+        if not problem.fits(replay(problem, descent.order).max_peak_memory):
+            descent = Descent(problem, start, seed=limits.seed + worker, clock=clock, apart=apart)
+            descent.hold(goal=goal, cap=peak)
         return descent.order
 
     with ThreadPoolExecutor(limits.workers) as pool:

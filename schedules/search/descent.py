@@ -20,11 +20,13 @@ from schedules.search.layout import EPS
 from schedules.search.limits import Clock
 from schedules.search.tabu import Tabu
 
-ROUND = 4000  # moves between two looks at the clock
+_ROUND = 5  # moves an op between two looks at the clock,
+_LEAST_ROUND, _MOST_ROUND = 200, 4000  # within these
 _STALE = 20  # rounds without a shorter order, after which `free` and `hold` give up
 _FREE = 0.2  # of the clock, after which `free` gives way, where the cap is hard
 _PATIENCE = 4  # rounds that one lowering of the cap may take at first
 _DESCEND = 0.35  # of the clock, after which `descend` gives way to `relax`
+_RELAX = 0.75  # of the clock, after which `relax` gives up
 _SLACK = 0.015  # of the makespan, by which it may grow at the first `relax`; twice that at each further one
 _FINE = 8  # parts of the least activation: the smallest step down
 _COARSE = 8  # times that: the smallest step of `relax`, which goes on with more slack instead
@@ -46,6 +48,8 @@ class Descent:
         self._tabu = Tabu(problem, start, seed=seed, apart=apart)
         self._clock = clock
         self._least = min((a for a in self._tabu.graph.acquire if a > 0), default=1.0) / _FINE
+        self._round = min(_MOST_ROUND, max(_LEAST_ROUND, _ROUND * len(self._tabu.graph.ops)))
+        self._eps = EPS * self._tabu.time_unit
         rows = self._tabu.best.copy()
         self._best = _Best(rows, *self._tabu.measure(rows))
 
@@ -60,29 +64,37 @@ class Descent:
         none, one above it; where it is not, the one of least peak among the shortest.
         """
         self._shorten(goal=goal, cap=np.inf, until=_FREE if hard else 0.5)
-        reached = self._descend(cap=cap, patience=_PATIENCE, slack=0.0, until=_DESCEND if hard else 1.0)
-        patience, slack = _PATIENCE, 0.0
-        while not reached and not self._clock.over:
-            if hard:
-                slack = 2 * slack or _SLACK
-            else:
-                patience *= 2
-            reached = self._descend(cap=cap, patience=patience, slack=slack, until=1.0)
-        while hard and reached and self._best.makespan > goal + EPS and not self._clock.over:
+        reached = self._insist(cap=cap, until=_DESCEND if hard else 1.0)
+        slack = _SLACK
+        while hard and not reached and self._clock.used < _RELAX and not self._clock.over:
+            reached = self._descend(cap=cap, patience=_PATIENCE, slack=slack, until=_RELAX)
+            slack *= 2
+        if hard and reached:
+            self.hold(goal=goal, cap=cap)
+        return reached and self._best.makespan <= goal + self._eps
+
+    def hold(self, *, goal: float, cap: float) -> None:
+        """From an order within the cap: the makespan down, until it meets the goal or the clock ends it."""
+        while self._best.makespan > goal + self._eps and not self._clock.over:
             self._shorten(goal=goal, cap=cap, until=1.0)
             self._tabu.restart(self._best.rows)
-        return reached and self._best.makespan <= goal + EPS
+
+    def _insist(self, *, cap: float, until: float) -> bool:
+        """Lower the peak to `cap` at the present makespan, with more and more patience."""
+        patience = _PATIENCE
+        while not self._descend(cap=cap, patience=patience, slack=0.0, until=until):
+            if self._clock.over or self._clock.used >= until:
+                return False
+            patience *= 2
+        return True
 
     def _shorten(self, *, goal: float, cap: float, until: float) -> None:
         """Lower the makespan within the cap until it meets the goal or some rounds brought nothing."""
         since = 0
-        while self._best.makespan > goal + EPS and since < _STALE and self._clock.used < until:
-            steps = self._clock.take(ROUND)
-            if not steps:
-                break
-            found = self._tabu.run(steps, cap=cap, goal=goal)
+        while self._best.makespan > goal + self._eps and since < _STALE and self._clock.used < until:
+            found = self._search(cap=cap, goal=goal)
             since += 1
-            if found < self._best.makespan - EPS:
+            if found < self._best.makespan - self._eps:
                 self._keep()
                 since = 0
 
@@ -103,11 +115,16 @@ class Descent:
         return self._best.peak <= cap * (1 + 1e-9)
 
     def _lower(self, *, cap: float, goal: float, patience: int) -> bool:
-        for _ in range(patience):
-            steps = self._clock.take(ROUND)
-            if steps and self._tabu.run(steps, cap=cap, goal=goal) <= goal + EPS:
-                return True
-        return False
+        return any(self._search(cap=cap, goal=goal) <= goal + self._eps for _ in range(patience))
+
+    def _search(self, *, cap: float, goal: float) -> float:
+        """A round of the tabu search; infinite where it met no order within the cap, or the clock is over."""
+        steps, before = self._clock.take(self._round), int(self._tabu.steps[0])
+        if not steps:
+            return np.inf
+        found = self._tabu.run(steps, cap=cap, goal=goal)
+        self._clock.give_back(steps - max(1, int(self._tabu.steps[0]) - before))
+        return found
 
     def _keep(self) -> None:
         rows = self._tabu.best.copy()

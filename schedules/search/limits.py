@@ -57,3 +57,8 @@ class Clock:
         drawn = min(steps, self._steps)
         self._steps -= drawn
         return drawn
+
+    def give_back(self, steps: int) -> None:
+        """Steps that were drawn and not made."""
+        if self._steps is not None:
+            self._steps += steps

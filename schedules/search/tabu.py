@@ -1,8 +1,11 @@
 """Tabu search: rows of ops, changed move by move by the compiled loop (tabu_kernel.py)."""
 
+import math
+from dataclasses import replace
+
 import numpy as np
 
-from schedules.graph import build_graph, every_split
+from schedules.graph import Graph, build_graph, every_split
 from schedules.order import Order
 from schedules.passes import split_backward
 from schedules.problem import Problem
@@ -23,13 +26,15 @@ class Tabu:
 
     def __init__(self, problem: Problem, start: Order, *, seed: int, apart: bool = False) -> None:
         self.graph = build_graph(problem, split=every_split(problem))
-        self.layout = lay_out(self.graph, split_backward(problem, start))
+        self.time_unit, self._memory_unit = (_unit(v) for v in (self.graph.duration, self.graph.acquire))
+        scaled = _scaled(self.graph, time=self.time_unit, memory=self._memory_unit)
+        self.layout = lay_out(scaled, split_backward(problem, start))
         self.best = self.layout.rows.copy()
         self.steps = np.zeros(2, np.int64)  # moves made, moves looked at
         self._apart = apart
         self._random = np.array([_SEED ^ (seed + 1)], dtype=np.uint64)
         self._until = np.zeros(FORBIDDEN, np.int64)
-        weight = _mean_of_positive(self.graph.duration) / _mean_of_positive(self.graph.acquire)
+        weight = _mean_of_positive(scaled.duration) / _mean_of_positive(scaled.acquire)
         self._weight = np.array([weight, weight * _LEAST, weight * _MOST])
 
     def run(self, steps: int, *, cap: float, goal: float) -> float:
@@ -37,14 +42,11 @@ class Tabu:
 
         The makespan of `best`, the shortest order within the cap that was met; infinite where none was.
         """
-        room = cap * (1 + 1e-9) if cap < np.inf else cap
+        room, aim = cap * (1 + 1e-9) / self._memory_unit, goal / self.time_unit
         state = (self.layout.sequence, self.layout.over, self.best, self._until)
         learned = (self._random, self._weight, self.steps)
-        return float(
-            tabu_steps(
-                *self.layout.arrays, *state, *learned, float(room), float(goal), steps, _TENURE, _REACH, self._apart
-            )
-        )
+        limits = (float(room), float(aim), steps, _TENURE, _REACH, self._apart)
+        return float(tabu_steps(*self.layout.arrays, *state, *learned, *limits)) * self.time_unit
 
     def restart(self, rows: np.ndarray) -> None:
         """Go on from other rows."""
@@ -53,6 +55,22 @@ class Tabu:
     def measure(self, rows: np.ndarray) -> tuple[float, float]:
         """Makespan and largest peak memory of rows."""
         return measure(self.graph, [rows[r, :n].tolist() for r, n in enumerate(self.layout.lengths)])
+
+
+def _unit(values: list[float]) -> float:
+    """A power of two near the mean, by which numbers divide without rounding: what is close is told in such units."""
+    return 2.0 ** round(math.log2(_mean_of_positive(values)))
+
+
+def _scaled(graph: Graph, *, time: float, memory: float) -> Graph:
+    """The graph with its times and memory in other units."""
+    return replace(
+        graph,
+        duration=[d / time for d in graph.duration],
+        before=[tuple((j, lag / time) for j, lag in links) for links in graph.before],
+        acquire=[a / memory for a in graph.acquire],
+        release=[r / memory for r in graph.release],
+    )
 
 
 def _mean_of_positive(values: list[float]) -> float:

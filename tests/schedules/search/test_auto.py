@@ -14,7 +14,7 @@ from schedules.search import auto as module
 from schedules.search.auto import aim, auto, descend, merit
 from schedules.search.exact import Answer, Found
 from schedules.search.limits import Limits
-from tests.schedules.published import SERIAL_PEAK, published
+from tests.schedules.published import FOLDER, SERIAL_PEAK, published
 from tests.schedules.strategies import for_all, problems
 
 ENDLESS = float("inf")
@@ -96,7 +96,8 @@ def test_descents_under_a_cap_begin_above_it_where_that_is_shorter():
         patch.setattr(module, "Descent", Recorded)
         descend(problem, greedy(problem), limits=Limits(ENDLESS, steps=0), goal=225)
         descend(problem, serial_1f1b(problem), limits=Limits(ENDLESS, steps=0), goal=225, apart=True)
-    assert seen == [greedy(published(5)), serial_1f1b(problem)]
+    # the first comes to nothing within the cap, so that its start is held in its place
+    assert seen == [greedy(published(5)), greedy(problem), serial_1f1b(problem)]
 
 
 def test_aim_is_the_cap_or_else_the_serial_peak_or_else_what_any_order_needs():
@@ -188,3 +189,16 @@ def test_steps_make_it_reproducible():
     problem = published(5)
     orders = [auto(problem, limits=Limits(ENDLESS, steps=3000, seed=seed)).order for seed in (1, 1, 2)]
     assert orders[0] == orders[1] != orders[2]
+
+
+def test_cap_far_below_the_serial_peak_still_gets_a_search():
+    problem = published(5).with_cap(0.75 * 15.6)
+    order = descend(problem, greedy(problem), limits=Limits(ENDLESS, steps=60_000), goal=225)
+    assert check(problem, order).makespan < 0.92 * check(problem, greedy(problem)).makespan
+
+
+def test_stages_on_several_ranks_are_annealed_too():
+    problem = Problem.load(FOLDER / "llama65b_tp8_33b_tp4_p8.yaml")
+    problem = problem.with_cap(replay(problem, serial_1f1b(problem)).max_peak_memory)
+    found = auto(problem, limits=Limits(ENDLESS, steps=50_000))
+    assert check(problem, found.order).makespan < 0.95 * check(problem, greedy(problem)).makespan

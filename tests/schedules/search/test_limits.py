@@ -68,3 +68,10 @@ def at(monkeypatch, clock, *, seconds):
     """Let it be so many seconds after the clock began."""
     began = clock._ends - clock._limits.seconds if clock._ends < float("inf") else 0.0
     monkeypatch.setattr("schedules.search.limits.time.perf_counter", lambda: began + seconds)
+
+
+def test_steps_given_back_can_be_drawn_again():
+    clock = Clock(Limits(seconds=100, steps=5))
+    assert clock.take(5) == 5
+    clock.give_back(2)
+    assert (clock.over, clock.used, clock.take(5), clock.over) == (False, 0.6, 2, True)
