@@ -109,13 +109,15 @@ def train(
     placement: str = "line",
     tokens: tuple[int, ...] = (0, 0),
     multiple: int = 1,
+    profile: bool = True,
 ) -> dict[str, Any]:
     """Two epochs of two mini-batches; metrics of all updates, this rank's weights, planned times of all F0.
 
     tokens: budgets of actor and critic, in place of the numbers of samples; 0: none. multiple: of its micro-batches.
     """
     actor, critic = build(folder, tp=tp, pp=pp, placement=placement)
-    executor, planner = make_executor([actor, critic], timeout_s=TIMEOUT_S), Planner(ScheduleConfig(method=method))
+    executor = make_executor([actor, critic], timeout_s=TIMEOUT_S)
+    planner = Planner(ScheduleConfig(method=method, profile=profile))
     samples = random_samples(16)
     actor_budget, critic_budget = (budget(each, multiple=multiple) for each in tokens)
     logp = forward.log_probs(actor, temperature=1.0, width=WIDTH, with_entropy=False)
