@@ -24,7 +24,13 @@ from schedules.solve import meets, solve
 
 _KEPT = 64  # problems
 _LONGEST_WAIT_S = 60.0  # beyond the budget; the first search on a machine compiles
-_TINY = Problem(2, (Model("a", [0, 1], 2, forward=1.0, backward=2.0), Model("b", [1, 0], 2, forward=1.0, backward=2.0)))
+_SMALL = Problem(  # greedy's order is not its best: a search of it loads and compiles all that searches need
+    4,
+    (
+        Model("a", [0, 1, 2, 3], 4, forward=2.0, backward=4.0, activation=1.0),
+        Model("b", [3, 2, 1, 0], 4, forward=1.0, backward=2.0, activation=0.5),
+    ),
+)
 
 Key = tuple[str, float | None]
 """Digest and memory cap of a problem."""
@@ -76,7 +82,7 @@ class OrderSearch:
         self._seconds = seconds
         self._tasks: dict[Key, _Task] = {}
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="order-search")
-        self._pool.submit(solve, _TINY, method=method, limits=Limits(steps=1, seconds=seconds))  # loads, compiles
+        self._pool.submit(solve, _SMALL, method=method, limits=Limits(steps=1, seconds=seconds))
 
     def begin(self, problems: Sequence[Problem]) -> None:
         """Start on these problems; what is known is kept, what was not begun of earlier ones is given up."""

