@@ -1,9 +1,10 @@
 import msgpack
 import pytest
 
-from fusedrl.bench.cases import ALL_METHODS, Case, from_wire, problem_of, solve_case, solving_limit, to_wire
+from fusedrl.bench.cases import ALL_METHODS, SPLIT, Case, from_wire, problem_of, solve_case, solving_limit, to_wire
 from schedules.problem import Model, Problem
 from schedules.search.limits import Limits
+from schedules.solve import SEARCHES
 
 LIMITS = Limits(seconds=2.0, steps=300)
 
@@ -44,7 +45,7 @@ def test_a_method_that_does_not_suit_is_a_refused_case() -> None:
 
 def test_searches_lengthen_the_wait() -> None:
     limits = Limits(seconds=50.0)
-    builders = [m for m in ALL_METHODS if m not in ("anneal", "exact", "auto", "fused_split")]
+    builders = [m for m in ALL_METHODS if m not in (*SEARCHES, SPLIT)]
     assert solving_limit(builders, limits=limits) == solving_limit([], limits=limits)
     assert solving_limit(["auto", "fused_split"], limits=limits) - solving_limit([], limits=limits) >= 100.0
 
