@@ -60,7 +60,10 @@ def descend(problem: Problem, start: Order, *, limits: Limits, goal: float, apar
         return descent.order
 
     with ThreadPoolExecutor(limits.workers) as pool:
-        found = list(pool.map(one, range(limits.workers)))
+        try:
+            found = list(pool.map(one, range(limits.workers)))
+        finally:
+            stop.set()  # on an interrupt too: the pool waits for its threads
     return min((start, *found), key=lambda order: merit(problem, order))
 
 
