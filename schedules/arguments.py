@@ -78,7 +78,11 @@ def add_limits(command: argparse.ArgumentParser) -> None:
         "--steps", type=whole(0, _MOST_STEPS), metavar="N", help="search steps: with --workers 1 reproducible"
     )
     command.add_argument(
-        "--workers", type=whole(1, _MOST_WORKERS), default=1, metavar="N", help="threads of CP-SAT (1)"
+        "--workers",
+        type=whole(1, _MOST_WORKERS),
+        default=1,
+        metavar="N",
+        help="searches side by side, or threads (1)",
     )
     command.add_argument("--seed", type=whole(0, _LARGEST_SEED), default=0, metavar="N")
 

@@ -28,6 +28,7 @@ from schedules.draw.text import room_of, takes_color, text_grid
 from schedules.draw.trace import save_trace
 from schedules.ending import ending
 from schedules.found.commands import add_commands, keep_solution
+from schedules.found.keep import folder_of
 from schedules.found.room import ROOM
 from schedules.order import Order, OrderError
 from schedules.order_file import load_order, save_order
@@ -56,14 +57,11 @@ def _run(argv: list[str] | None) -> int:
 def _solve(args: argparse.Namespace) -> int:
     problem = _problem(args)
     limits = Limits(args.time_limit, args.steps, args.workers, args.seed)
-    if args.start and (args.jitter or args.placement == "auto"):
-        raise ProblemError("--start: an order starts one search over one placement; drop --jitter or name a placement")
-    if args.jitter and args.placement == "auto":
-        raise ProblemError("--jitter: name one --placement; auto compares planned makespans only")
-    if args.apart and (args.start or args.jitter or args.placement == "auto" or args.method not in SEARCHES):
-        raise ProblemError("--apart: one search over one placement; drop --start, --jitter, --placement auto, builders")
+    _check_options(args)
     placed = place(problem, shape="line" if args.placement == "auto" else args.placement)
-    start = load_order(args.start, problem=placed) if args.start else None
+    if args.keep is not None:
+        folder_of(placed, name=args.keep, room=ROOM)  # a name that will not do is told before the search
+    start = load_order(args.start, problem=placed) if args.start is not None else None
     if args.placement == "auto":
         solution = solve_placements(problem, method=args.method, limits=limits)
     elif args.jitter:
@@ -74,12 +72,23 @@ def _solve(args: argparse.Namespace) -> int:
         save_order(args.out, problem=solution.problem, order=solution.order)
     if args.out_problem:
         save_problem(args.out_problem, problem=solution.problem)
-    if args.keep:
+    if args.keep is not None:
         print(keep_solution(solution, name=args.keep, seed=args.seed, room=ROOM), file=sys.stderr)
     _print(args, facts(solution.replay, solution.lower_bound, method=solution.method, seconds=solution.seconds))
     if not args.json:
         _print_grid(solution.problem, solution.order, most_folds=1)
     return 0
+
+
+def _check_options(args: argparse.Namespace) -> None:
+    """Options of solve that do not go together."""
+    started, everywhere = args.start is not None, args.placement == "auto"
+    if started and (args.jitter or everywhere):
+        raise ProblemError("--start: an order starts one search over one placement; drop --jitter or name a placement")
+    if args.jitter and everywhere:
+        raise ProblemError("--jitter: name one --placement; auto compares planned makespans only")
+    if args.apart and (started or args.jitter or everywhere or args.method not in SEARCHES):
+        raise ProblemError("--apart: one search over one placement; drop --start, --jitter, --placement auto, builders")
 
 
 def _replay(args: argparse.Namespace) -> int:

@@ -65,14 +65,14 @@ class Board:
 
     def report(self, reason: str) -> str | None:
         """Leave a reason unless another rank did before; that rank's reason, or None when this is the first."""
-        with contextlib.suppress(Exception):
+        with contextlib.suppress(RuntimeError):  # the store went with its rank
             found = str(self._store.compare_set(self._key, "", reason).decode())
             return None if found == reason else found
         return None
 
     def claim(self, rank: int) -> bool:
         """Whether this is the rank that tells the whole: the first that asks, where the store answers."""
-        with contextlib.suppress(Exception):
+        with contextlib.suppress(RuntimeError):  # the store went with its rank
             return bool(self._store.compare_set(f"{self._key}/teller", "", str(rank)).decode() == str(rank))
         return True
 
@@ -106,11 +106,11 @@ class Board:
             time.sleep(_POLL_S)
 
     def _read(self, key: str) -> str | None:
-        with contextlib.suppress(Exception):
+        with contextlib.suppress(RuntimeError):  # the store went with its rank
             if self._store.check([key]):
                 return str(self._store.get(key).decode())
         return None
 
     def _write(self, key: str, text: str) -> None:
-        with contextlib.suppress(Exception):
+        with contextlib.suppress(RuntimeError):  # the store went with its rank
             self._store.set(key, text)

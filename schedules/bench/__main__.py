@@ -11,7 +11,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from schedules.arguments import Parser, above_zero, new_file, whole
+from schedules.arguments import Parser, above_zero, new_file, new_folder, whole
 from schedules.bench.report import report
 from schedules.bench.runner import run_table
 from schedules.bench.table import RowError, Settings
@@ -71,7 +71,9 @@ def _add_table(command: argparse.ArgumentParser) -> None:
     command.add_argument("--workers", type=whole(1, 1024), metavar="N", help="threads a row (2 over --jobs)")
     command.add_argument("--seed", type=whole(0, 10**9), default=0, metavar="N")
     command.add_argument("--jobs", type=whole(1, 64), default=1, metavar="N", help="rows side by side (1)")
-    command.add_argument("--keep", type=Path, nargs="?", const=ROOM, metavar="FOLDER", help="keep orders in found/")
+    command.add_argument(
+        "--keep", type=new_folder, nargs="?", const=ROOM, metavar="FOLDER", help="keep orders in found/"
+    )
 
 
 if __name__ == "__main__":

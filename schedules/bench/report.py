@@ -6,6 +6,7 @@ from typing import Any
 
 from schedules.bench.lines import read
 from schedules.bench.markdown import cell
+from schedules.bench.table import RowError
 from schedules.bench.tables import TABLES
 
 
@@ -20,7 +21,12 @@ def report(paths: Sequence[Path]) -> str:
 def _section(name: str, lines: list[dict[str, Any]]) -> str:
     latest = {line["row"]: line for line in lines}
     ordered = [key for key in TABLES[name].keys if key in latest]
-    body = TABLES[name].report({key: latest[key]["facts"] for key in ordered})
+    try:
+        body = TABLES[name].report({key: latest[key]["facts"] for key in ordered})
+    except (KeyError, TypeError, ValueError) as error:
+        raise RowError(
+            f"{name}: facts that are none of this table's ({error!r}); remove their lines, run again"
+        ) from None
     notes = dict.fromkeys(_note(latest[key]) for key in ordered)
     return f"## {name}\n\n{body}\n" + "".join(f"{note}\n" for note in notes)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from schedules.bounds import lower_bound
 from schedules.check import check
 from schedules.found.room import PROBLEM_FILE, ROOM, Kept, file_name, load
-from schedules.order import Order
+from schedules.order import Order, OrderError
 from schedules.order_file import save_order
 from schedules.problem import Problem, ProblemError
 from schedules.problem_file import save_problem
@@ -39,7 +39,7 @@ def keep(
     makespan, bound = _written(result.makespan), _written(max(proved_bound, lower_bound(problem)))
     peak, proved = _written(result.max_peak_memory), meets(makespan, bound)
     record = Record(makespan, bound, proved, peak, cap, method, seed, round(seconds, 3))
-    folder = _folder(problem, name=name, room=room)
+    folder = folder_of(problem, name=name, room=room)
     new = Kept(folder.name, folder / file_name(cap), problem, order, record)
     old = load(new.path) if new.path.exists() else None
     best = new if old is None else _better(old, new)
@@ -58,19 +58,23 @@ def _better(old: Kept, new: Kept) -> Kept:
     """The better order under the higher bound; the old one where they are equal."""
     best = min((old, new), key=lambda kept: (kept.record.makespan, kept.record.peak_memory))
     bound = max(old.record.lower_bound, new.record.lower_bound)
-    assert bound <= best.record.makespan * (1 + 1e-9), f"{best.path}: a bound of {bound:g} was proved, and is beaten"
+    if not best.record.makespan >= bound * (1 - 1e-9):
+        told = f"makespan {old.record.makespan:g}, lower bound {old.record.lower_bound:g}"
+        raise OrderError(f"{old.path}: its record ({told}) contradicts the order to keep; remove the file")
     proved = meets(best.record.makespan, bound)
     return replace(best, record=replace(best.record, lower_bound=bound, proved_optimal=proved))
 
 
-def _folder(problem: Problem, *, name: str, room: Path) -> Path:
-    """Where the problem is, or is to be, kept."""
+def folder_of(problem: Problem, *, name: str, room: Path) -> Path:
+    """Where the problem is, or is to be, kept. ProblemError where the name or the room will not do."""
+    if not _NAME.fullmatch(name):
+        raise ProblemError(f"name {name!r}: expected letters, digits, '_', '.' or '-', a letter or digit first")
+    if room.exists() and not room.is_dir():
+        raise ProblemError(f"{room} is not a folder; name one, new or not, to keep orders in")
     digests = {path.parent: Problem.load(path).digest for path in sorted(room.glob(f"*/{PROBLEM_FILE}"))}
     for folder, digest in digests.items():
         if digest == problem.digest:
             return folder
-    if not _NAME.fullmatch(name):
-        raise ProblemError(f"name {name!r}: expected letters, digits, '_', '.' or '-', a letter or digit first")
     if (there := digests.get(room / name)) is not None:
         raise ProblemError(f"name {name!r}: problem {there} is kept by it, this one is {problem.digest}; give another")
     return room / name

@@ -17,10 +17,12 @@ from schedules.problem import Problem
 from schedules.replay import measure, numbered
 from schedules.search.kernel import anneal_steps
 from schedules.search.limits import Clock, Limits
+from schedules.search.random_numbers import seeded
+from schedules.search.scale import scaled, unit_near_mean
 from schedules.search.state import order_of_rows, rows_of, settle, tables_of
 
-_ROUND = 50_000  # steps of one fall of the temperature; the clock is looked at between rounds
-_SEED = 0x9E3779B97F4A7C15  # any odd pattern of bits, so that small seeds do not start xorshift near zero
+_ROUND = 50_000  # steps of one fall of the temperature; the clock is looked at between rounds,
+_VISITS = 100_000_000  # which visit no more ops than this, a few seconds' worth
 
 
 def anneal(problem: Problem, *, limits: Limits, start: Order | None = None) -> Order:
@@ -33,7 +35,7 @@ def anneal_makespan(problem: Problem, *, limits: Limits, start: Order) -> Order:
     """Phase 1: rounds of falling temperature, each from the best order so far, until the lower bound is met."""
     search, clock = _Search(problem, start, limits.seed), Clock(limits)
     bound = lower_bound(problem) * (1 + 1e-9)
-    while search.makespan > bound and (steps := clock.take(_ROUND)):
+    while search.makespan > bound and (steps := clock.take(search.steps)):
         search.run(steps, target=np.inf, limit=np.inf, weight_time=1.0, heat=search.unit)
     return search.order()
 
@@ -43,7 +45,7 @@ def anneal_memory(problem: Problem, *, limits: Limits, start: Order, enough: flo
     search, clock = _Search(problem, start, limits.seed), Clock(limits)
     enough = max(enough, *(problem.least_memory(rank) for rank in range(problem.ranks)))
     peak, rows = search.peak, search.best
-    while peak > enough * (1 + 1e-9) and (steps := clock.take(_ROUND)):
+    while peak > enough * (1 + 1e-9) and (steps := clock.take(search.steps)):
         search.run(steps, target=enough, limit=search.makespan, weight_time=0.0, heat=search.weight)
         if search.peak < peak:  # less memory over all may still come with a higher peak
             peak, rows = search.peak, search.best
@@ -54,24 +56,27 @@ class _Search:
     """One search from a start: the best rows so far and the arrays they live in."""
 
     def __init__(self, problem: Problem, start: Order, seed: int) -> None:
-        self.room = problem.room
         self.graph = build_graph(problem, split=every_split(problem))
-        self.tables = tables_of(self.graph)
-        self.rows = rows_of(self.graph, split_backward(problem, start))
-        self.random = np.array([_SEED ^ (seed + 1)], dtype=np.uint64)
-        self.unit = min((d for d in self.graph.duration if d > 0), default=1.0)
-        self.weight = 2 * max(self.graph.acquire) or 1.0
+        self.time_unit, self.memory_unit = (unit_near_mean(v) for v in (self.graph.duration, self.graph.acquire))
+        self.own = scaled(self.graph, time=self.time_unit, memory=self.memory_unit)
+        self.room = problem.room / self.memory_unit
+        self.steps = max(1, min(_ROUND, _VISITS // len(self.graph.ops)))
+        self.tables = tables_of(self.own)
+        self.rows = rows_of(self.own, split_backward(problem, start))
+        self.random = seeded(seed)
+        self.unit = min((d for d in self.own.duration if d > 0), default=1.0)
+        self.weight = 2 * max(self.own.acquire) or 1.0
         self._keep(self.rows.ops.copy())
 
     def order(self, rows: np.ndarray | None = None) -> Order:
         return order_of_rows(self.graph, self.rows._replace(ops=self.best if rows is None else rows))
 
     def run(self, steps: int, *, target: float, limit: float, weight_time: float, heat: float) -> None:
-        """One round from the best rows; temperature falls from `heat` to a twentieth of it."""
+        """One round from the best rows; temperature falls from `heat` to a twentieth of it, both in own units."""
         self.rows.ops[:] = self.best
-        settle(self.graph, self.rows)
+        settle(self.own, self.rows)
         found = self.best.copy()
-        bounds = (self.room, target, limit)
+        bounds = (self.room, target / self.memory_unit, limit / self.time_unit)
         anneal_steps(self.tables, self.rows, found, self.random, *bounds, weight_time, heat, heat / 20, steps)
         self._keep(found)
 

@@ -15,7 +15,8 @@ from typing import Any
 from numba import njit
 from numba.core.caching import CompileResultCacheImpl, FunctionCache
 
-FILES = ("compiled.py", "kernel.py", "layout.py", "longest.py", "moves.py", "tabu_kernel.py")  # all that is compiled
+# All that is compiled.
+FILES = ("compiled.py", "kernel.py", "layout.py", "longest.py", "moves.py", "random_numbers.py", "tabu_kernel.py")
 
 
 def _digest() -> str:
@@ -35,6 +36,14 @@ class _Named(CompileResultCacheImpl):
 
 class _Cache(FunctionCache):
     _impl_class = _Named
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """What is kept; a damaged file, which can fail in any way, is emptied and the function compiled anew."""
+        try:
+            return super().load_overload(sig, target_context)
+        except Exception:
+            self.flush()
+            return None
 
 
 def compiled(function: Callable[..., Any]) -> Callable[..., Any]:

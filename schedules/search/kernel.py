@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from schedules.search.compiled import compiled
+from schedules.search.random_numbers import uniform
 
 Floats = np.ndarray
 Ints = np.ndarray
@@ -89,17 +90,6 @@ def replay_rows(t: Tables, rows: Rows, waiting: Ints, stack: Ints, limit: float)
                     stack[top] = j
                     top += 1
     return makespan if done == count else np.inf
-
-
-@compiled
-def _random(state: Ints) -> float:
-    """xorshift64*, in [0, 1)."""
-    x = state[0]
-    x ^= x >> np.uint64(12)
-    x ^= x << np.uint64(25)
-    x ^= x >> np.uint64(27)
-    state[0] = x
-    return float((x * np.uint64(2685821657736338717)) >> np.uint64(11)) / 9007199254740992.0
 
 
 @compiled
@@ -208,21 +198,21 @@ def anneal_steps(
     temperature = hot
     for _ in range(steps):
         temperature *= cooling
-        if critical > 0 and _random(random) < 0.5:
-            k = int(_random(random) * critical)
+        if critical > 0 and uniform(random) < 0.5:
+            k = int(uniform(random) * critical)
             r, p = pairs[k, 0], pairs[k, 1]
         else:
-            r = int(_random(random) * ranks)
+            r = int(uniform(random) * ranks)
             if rows.length[r] < 2:
                 continue
-            p = int(_random(random) * (rows.length[r] - 1))
+            p = int(uniform(random) * (rows.length[r] - 1))
         a, b = rows.ops[r, p], rows.ops[r, p + 1]
         if not _may_swap(t, a, b) or (t.acquire[b] > 0.0 and rows.held[r, p] + t.acquire[b] > cap):
             continue
         if t.acquire[a] > 0.0 and rows.held[r, p] + t.acquire[b] - t.release[b] + t.acquire[a] > cap:
             continue
         changed = excess + _excess_change(t, rows, r, p, target)
-        accept_below = energy - temperature * np.log(1.0 - _random(random))
+        accept_below = energy - temperature * np.log(1.0 - uniform(random))
         allowed = min(limit, (accept_below - changed) / weight_time) if weight_time > 0.0 else limit
         if changed > accept_below or allowed <= 0.0:
             continue

@@ -1,19 +1,17 @@
 """Tabu search: rows of ops, changed move by move by the compiled loop (tabu_kernel.py)."""
 
-import math
-from dataclasses import replace
-
 import numpy as np
 
-from schedules.graph import Graph, build_graph, every_split
+from schedules.graph import build_graph, every_split
 from schedules.order import Order
 from schedules.passes import split_backward
 from schedules.problem import Problem
 from schedules.replay import measure
 from schedules.search.layout import lay_out
+from schedules.search.random_numbers import seeded
+from schedules.search.scale import mean_of_positive, scaled, unit_near_mean
 from schedules.search.tabu_kernel import FORBIDDEN, tabu_steps
 
-_SEED = 0x9E3779B97F4A7C15  # any odd pattern of bits, so that small seeds do not start xorshift near zero
 _TENURE, _REACH = 10, 8  # a pair is forbidden for 10 to 20 steps; moves for time go over at most 8 places
 _LEAST, _MOST = 0.02, 100.0  # bounds of the weight of memory, in mean durations per mean activation
 
@@ -26,15 +24,15 @@ class Tabu:
 
     def __init__(self, problem: Problem, start: Order, *, seed: int, apart: bool = False) -> None:
         self.graph = build_graph(problem, split=every_split(problem))
-        self.time_unit, self._memory_unit = (_unit(v) for v in (self.graph.duration, self.graph.acquire))
-        scaled = _scaled(self.graph, time=self.time_unit, memory=self._memory_unit)
-        self.layout = lay_out(scaled, split_backward(problem, start))
+        self.time_unit, self._memory_unit = (unit_near_mean(v) for v in (self.graph.duration, self.graph.acquire))
+        graph = scaled(self.graph, time=self.time_unit, memory=self._memory_unit)
+        self.layout = lay_out(graph, split_backward(problem, start))
         self.best = self.layout.rows.copy()
         self.steps = np.zeros(2, np.int64)  # moves made, moves looked at
         self._apart = apart
-        self._random = np.array([_SEED ^ (seed + 1)], dtype=np.uint64)
+        self._random = seeded(seed)
         self._until = np.zeros(FORBIDDEN, np.int64)
-        weight = _mean_of_positive(scaled.duration) / _mean_of_positive(scaled.acquire)
+        weight = mean_of_positive(graph.duration) / mean_of_positive(graph.acquire)
         self._weight = np.array([weight, weight * _LEAST, weight * _MOST])
 
     def run(self, steps: int, *, cap: float, goal: float) -> float:
@@ -55,24 +53,3 @@ class Tabu:
     def measure(self, rows: np.ndarray) -> tuple[float, float]:
         """Makespan and largest peak memory of rows."""
         return measure(self.graph, [rows[r, :n].tolist() for r, n in enumerate(self.layout.lengths)])
-
-
-def _unit(values: list[float]) -> float:
-    """A power of two near the mean, by which numbers divide without rounding: what is close is told in such units."""
-    return 2.0 ** round(math.log2(_mean_of_positive(values)))
-
-
-def _scaled(graph: Graph, *, time: float, memory: float) -> Graph:
-    """The graph with its times and memory in other units."""
-    return replace(
-        graph,
-        duration=[d / time for d in graph.duration],
-        before=[tuple((j, lag / time) for j, lag in links) for links in graph.before],
-        acquire=[a / memory for a in graph.acquire],
-        release=[r / memory for r in graph.release],
-    )
-
-
-def _mean_of_positive(values: list[float]) -> float:
-    positive = [value for value in values if value > 0]
-    return sum(positive) / len(positive) if positive else 1.0

@@ -34,6 +34,7 @@ from schedules.search.moves import (
     make_move,
     take_segment,
 )
+from schedules.search.random_numbers import uniform
 
 Array = np.ndarray
 
@@ -43,17 +44,6 @@ _CHANGE = 1.1
 _FAR = 0.02  # share of those that are looked at for moves over more places
 _SPAN = 4  # in reaches: how far a move for memory goes at most
 _SAMPLES = 3  # forwards above the cap that are looked at in one step
-
-
-@compiled
-def uniform(state: Array) -> float:
-    """xorshift64*, in [0, 1)."""
-    x = state[0]
-    x ^= x >> np.uint64(12)
-    x ^= x << np.uint64(25)
-    x ^= x >> np.uint64(27)
-    state[0] = x
-    return float((x * np.uint64(2685821657736338717)) >> np.uint64(11)) / 9007199254740992.0
 
 
 @compiled

@@ -5,7 +5,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from schedules.arguments import above_zero, whole
+from schedules.arguments import above_zero, new_file, whole
 from schedules.problem import MOST_OPS, MOST_RANKS
 from schedules.transformer.attention import CORES
 from schedules.transformer.device import DEVICES
@@ -40,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         parser.add_argument(f"--{role}", choices=SHAPES, required=True)
     parser.add_argument("--ranks", type=whole(1, MOST_RANKS), required=True, metavar="N", help="pipeline columns")
     parser.add_argument("--microbatches", type=whole(1, MOST_OPS), required=True, metavar="M", help="copies share them")
-    parser.add_argument("--out", type=Path, required=True, metavar="FILE.yaml")
+    parser.add_argument("--out", type=new_file, required=True, metavar="FILE.yaml")
     _add_layout(parser)
     _add_lengths(parser)
     _add_costs(parser)

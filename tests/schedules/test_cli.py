@@ -232,3 +232,11 @@ def test_models_apart_with_what_cannot_go_along_is_refused(capsys, other):
     assert code == 2
     assert err.count("\n") == 1
     assert "--apart" in err
+
+
+@pytest.mark.parametrize("name", ["", "a/b", "exp8"])
+def test_name_to_keep_by_is_checked_before_the_search(capsys, monkeypatch, name):
+    monkeypatch.setattr("schedules.cli.solve", lambda *_, **__: pytest.fail("searched"))
+    code, _, err = run(capsys, "solve", FOLDER / "exp2.yaml", "--placement", "v", "--keep", name)
+    assert (code, err.count("\n")) == (2, 1)
+    assert "name" in err

@@ -120,3 +120,10 @@ def test_ranks_that_never_wait_have_a_bubble_of_0_whatever_rounding_says(forward
     ratio = replay(problem, gpipe(problem)).bubble_ratio
     assert 0 <= ratio < 1e-12
     assert f"{ratio:.3f}" == "0.000"
+
+
+@pytest.mark.parametrize("unit", [1e-12, 7.8e-10, 1.0, 1e12])
+def test_peak_memory_is_told_in_any_unit(unit):
+    problem = Problem(1, (Model("a", [0], 4, 1, 2, activation=unit),))
+    assert replay(problem, gpipe(problem)).max_peak_memory == pytest.approx(4 * unit, rel=1e-11)
+    assert replay(problem, serial_1f1b(problem)).max_peak_memory == pytest.approx(unit, rel=1e-11)

@@ -37,3 +37,28 @@ def test_what_is_no_row_is_named_by_file_and_line(tmp_path, text):
     path.write_text(path.read_text() + text)
     with pytest.raises(RowError, match=r"a\.jsonl: line 2: not a row of a table"):
         read([path])
+
+
+def test_row_after_a_line_that_was_cut_at_its_end_is_a_line_of_its_own(tmp_path):
+    path = tmp_path / "a.jsonl"
+    add(path, "exp0")
+    path.write_bytes(path.read_bytes().removesuffix(b"\n"))
+    add(path, "exp1")
+    assert [line["row"] for line in read([path])] == ["exp0", "exp1"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"\xff\xfe{}\n",
+        b"[" * 100_000 + b"\n",
+        b'{"table": "front", "row": ["a"], "settings": {}, "versions": {}, "facts": {}}\n',
+        b'{"table": "front", "row": "a", "settings": [], "versions": {}, "facts": {}}\n',
+    ],
+)
+def test_what_is_no_row_is_one_line_that_names_the_file(tmp_path, text):
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(text)
+    with pytest.raises(RowError, match=r"a\.jsonl") as caught:
+        read([path])
+    assert "\n" not in str(caught.value)

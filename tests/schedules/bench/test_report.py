@@ -1,8 +1,10 @@
 """Reports: rows in the table's sequence, the last run of each, and how each was run."""
 
+import pytest
+
 from schedules.bench.lines import append
 from schedules.bench.report import report
-from schedules.bench.table import Settings
+from schedules.bench.table import RowError, Settings
 
 FACTS = {"lower_bound": 300.0, "proved_optimal": False, "peak": 15.0}
 
@@ -28,3 +30,11 @@ def test_last_run_of_a_row_counts_in_the_tables_sequence(tmp_path):
     assert len(notes) == 2
     assert notes[0].startswith("Run with method auto, time_limit 30, workers 1, seed 0, python 3.")
     assert ", seed 7, " in notes[1]
+
+
+@pytest.mark.parametrize("facts", [{}, {"makespan": "x"}])
+def test_facts_of_no_row_are_refused_by_their_tables_name(tmp_path, facts):
+    settings = Settings("auto", 30.0, None, 1, 0)
+    append(tmp_path / "a.jsonl", table="front", row="exp8 cap 1.00", settings=settings, facts=facts)
+    with pytest.raises(RowError, match="front: facts"):
+        report([tmp_path / "a.jsonl"])

@@ -78,3 +78,19 @@ def test_invalid_order_is_never_kept(tmp_path):
     with pytest.raises(OrderError, match="peak memory 3 is above memory_cap 2"):
         kept(tmp_path, GPIPE, problem=PROBLEM.with_cap(2))
     assert load_all(tmp_path) == []
+
+
+def test_record_that_the_order_to_keep_contradicts_is_named(tmp_path):
+    path = kept(tmp_path, SERIAL).path
+    text = path.read_text(encoding="utf-8")
+    bound = text.split("lower bound ")[1].split(",")[0]
+    path.write_text(text.replace(f"lower bound {bound}", "lower bound 1000"), encoding="utf-8")
+    with pytest.raises(OrderError, match=r"p.*\.csv: its record .* contradicts"):
+        keep(PROBLEM, FUSED, name="p", method="greedy", seed=0, seconds=0.0, room=tmp_path)
+
+
+def test_room_that_is_a_file_is_refused(tmp_path):
+    room = tmp_path / "file"
+    room.touch()
+    with pytest.raises(ProblemError, match="is not a folder"):
+        keep(PROBLEM, FUSED, name="p", method="greedy", seed=0, seconds=0.0, room=room)

@@ -5,6 +5,7 @@ import pytest
 from schedules.bounds import lower_bound
 from schedules.builders import greedy
 from schedules.check import check
+from schedules.problem import Model, Problem
 from schedules.replay import replay
 from schedules.search.anneal import anneal, anneal_makespan, anneal_memory
 from schedules.search.limits import Limits
@@ -53,3 +54,18 @@ def test_same_seed_same_order_and_another_seed_another():
 def test_hardly_any_steps(steps):
     problem = published(5)
     assert check(problem, anneal(problem, limits=Limits(float("inf"), steps=steps))).makespan <= 227
+
+
+@pytest.mark.parametrize("unit", [2.0**-40, 2.0**20, 1e-12])
+def test_units_of_time_and_memory_do_not_matter(unit):
+    one, other = (anneal(crossed(u), limits=Limits(seconds=60, steps=20_000)) for u in (1.0, unit))
+    assert unit == 1e-12 or other == one  # no rounding divides the two where the unit is a power of two
+    assert check(crossed(unit), other).makespan <= replay(crossed(unit), greedy(crossed(unit))).makespan
+
+
+def crossed(unit):
+    models = (
+        Model("a", [0, 1, 2, 3], 6, 5 * unit, 10 * unit, activation=2 * unit),
+        Model("b", [3, 2, 1, 0], 6, 2 * unit, 4 * unit, activation=unit),
+    )
+    return Problem(4, models, memory_cap=9 * unit)

@@ -202,3 +202,25 @@ def test_stages_on_several_ranks_are_annealed_too():
     problem = problem.with_cap(replay(problem, serial_1f1b(problem)).max_peak_memory)
     found = auto(problem, limits=Limits(ENDLESS, steps=50_000))
     assert check(problem, found.order).makespan < 0.95 * check(problem, greedy(problem)).makespan
+
+
+def test_descent_that_fails_ends_those_beside_it(monkeypatch):
+    problem = published(2)
+
+    class Failing(module.Descent):
+        def __init__(self, problem, start, *, seed, clock, **rest):
+            super().__init__(problem, start, seed=seed, clock=clock, **rest)
+            self.seed, self.waits_for = seed, clock
+
+        def within(self, **_):
+            if self.seed == 0:
+                raise RuntimeError("broken")
+            while not self.waits_for.over:
+                time.sleep(0.01)
+            return False
+
+    monkeypatch.setattr(module, "Descent", Failing)
+    began = time.perf_counter()
+    with pytest.raises(RuntimeError, match="broken"):
+        descend(problem, greedy(problem), limits=Limits(seconds=20, workers=2), goal=225)
+    assert time.perf_counter() - began < 10

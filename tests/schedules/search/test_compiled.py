@@ -87,6 +87,17 @@ def test_an_edit_of_what_is_compiled_in_is_never_missed(toy, name, old, new):
     assert (back(1), hits(back)) == (2, 1)  # each version has files of its own
 
 
+@pytest.mark.parametrize("suffix", ["nbi", "nbc"])
+def test_damaged_file_is_compiled_anew(toy, suffix):
+    assert toy()(1) == 2
+    for path in toy.folder.rglob(f"*.{suffix}"):
+        path.write_bytes(path.read_bytes()[:40])
+    again = toy()
+    assert (again(1), hits(again)) == (2, 0)
+    third = toy()
+    assert (third(1), hits(third)) == (2, 1)
+
+
 def test_nothing_is_kept_where_no_folder_can_be_written_to(toy):
     for path in (toy.folder / "__pycache__", toy.folder.parent / "home"):
         path.touch()  # a file in the folder's place: nobody can write there, not even root

@@ -65,5 +65,7 @@ def test_bad_input_is_one_line_and_exit_code_2(tmp_path, capsys, words, message)
 
 
 def test_a_folder_that_is_not_there_is_one_line(tmp_path, capsys):
-    assert main([*LEAST, "--out", str(tmp_path / "no" / "p.yaml")]) == 2
+    with pytest.raises(SystemExit) as ended:
+        main([*LEAST, "--out", str(tmp_path / "no" / "p.yaml")])
+    assert ended.value.code == 2
     assert capsys.readouterr().err.count("\n") == 1
