@@ -1,5 +1,6 @@
 import threading
 import time
+from datetime import timedelta
 
 import pytest
 import torch.distributed as dist
@@ -68,10 +69,16 @@ def test_others_wait_until_the_whole_is_told_but_not_for_ever(board: Board) -> N
 
 
 def test_a_store_that_is_gone_raises_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dist.distributed_c10d, "_get_default_store", lambda: None)
+    server = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+    client = dist.TCPStore("127.0.0.1", server.port, is_master=False, timeout=timedelta(seconds=5))
+    monkeypatch.setattr(dist.distributed_c10d, "_get_default_store", lambda: client)
     board = Board("failure")
+    board.stand(1, "x")
+    assert board.standings([1], wait_s=5) == {1: "x"}
+    del server
     assert board.report("rank 0 broke") is None
     assert board.claim(0)
     assert board.reason() is None
     board.stand(0, "x")
+    board.tell()
     assert board.standings([1], wait_s=0.1) == {}
