@@ -21,6 +21,8 @@ from typing import NoReturn
 import torch
 import torch.distributed as dist
 
+from fusedrl.parallel.fusion import Fusion
+from fusedrl.pipeline.copies import check_placements, fusion_of, own_instructions, own_split
 from fusedrl.pipeline.cuda_clock import CudaClock
 from fusedrl.pipeline.failure import Board, MessageTimeout, PipelineError, marked_grid
 from fusedrl.pipeline.memory import MemoryMeter
@@ -55,6 +57,7 @@ class Executor:
                 held = f"holds {sorted(model.stages)}, its placement says {list(model.held_by(rank))}"
                 raise ValueError(f"model {model.name}: stages of rank {rank}: {held}")
         self.mailbox = Mailbox(models, timeout=timeout)
+        self._fusions: dict[frozenset[str], Fusion] = {}
         self._timeout = timeout
         self._board = Board(f"fusedrl/pipeline/failure{_agreed_serial(models[0].device)}")
         self._failed = False
@@ -70,34 +73,48 @@ class Executor:
         """Run this rank's list. Raises PipelineError (MessageTimeout) naming the op, with the grid.
 
         measure_memory: follow what is held for backwards, which costs some time in each forward.
-        finished: by model, what to call once it has nothing left to do on this rank, while others may go on.
+        finished: by model, what to call once it has nothing left to do on this rank, while others may go on; at the
+        end of the pass where replicas of the model run one program: they come to their last ops at different times, and
+        a reduction that waits for one of them, on a GPU a kernel that spins, may be what that one waits for.
         """
         if self._failed:
             raise PipelineError("an earlier pass failed, the ranks are out of step: make a new executor")
-        self._check(program, work)
+        fusion, rank = self._check(program, work), dist.get_rank()
+        copies, column = fusion.copy_of[rank], fusion.column_of[rank]
         for name in work:
             if (prepare := self.models[name].before_pass) is not None:
                 prepare()
         meter = MemoryMeter(self._parameters(work)) if measure_memory else None
-        run = PassRun(
-            self.models, work, mailbox=self.mailbox, clock=self._clock(program), split=program.split, meter=meter
-        )
-        standing = Standing(program, rank=dist.get_rank(), column=self._column(program), mailbox=self.mailbox)
+        split, clock = own_split(program.split, copies=copies), self._clock(work)
+        run = PassRun(self.models, work, mailbox=self.mailbox, clock=clock, split=split, meter=meter)
+        standing = Standing(program, rank=rank, column=column, mailbox=self.mailbox)
+        calls = dict(finished or {})
+        later = [calls.pop(name) for name in list(calls) if fusion.is_shared(name)]
         with ExitStack() as region:
             region.enter_context(_modes({name: self.models[name] for name in work}, work))
             region.enter_context(_without_garbage_collection())
             region.enter_context(Watchdog(standing, board=self._board, limit=self._timeout))
             try:
-                instructions = program.instructions[standing.column]
+                instructions = own_instructions(program.instructions[column], self.models, copies=copies)
                 ends = last_of_models(instructions)
                 for number, instruction in enumerate(instructions):
                     run.step(instruction)
                     standing.number += 1
-                    if finished and ends.get(number, "") in finished:
-                        finished[ends[number]]()
-                return run.finish()
+                    if calls and ends.get(number, "") in calls:
+                        calls[ends[number]]()
+                result = run.finish()
+                for call in later:
+                    call()
+                return result
             except Exception as error:
-                self._fail(error, standing)
+                self._fail(error, standing, names=work)
+
+    def fusion(self, names: Iterable[str]) -> Fusion:
+        """How the models of a pass lie together on the world."""
+        key = frozenset(names)
+        if key not in self._fusions:
+            self._fusions[key] = fusion_of(model for name, model in self.models.items() if name in key)
+        return self._fusions[key]
 
     def close(self) -> None:
         """Give the message groups up, on all ranks; the executor cannot run any more."""
@@ -107,27 +124,27 @@ class Executor:
     def _parameters(self, names: Iterable[str]) -> Iterator[torch.Tensor]:
         return (p for name in names for module in self.models[name].modules for p in module.parameters())
 
-    def _column(self, program: Program) -> int:
-        name = program.problem.models[0].name
-        return self.models[name].ranks(dist.get_rank()).index(dist.get_rank())
-
-    def _clock(self, program: Program) -> Clock:
-        on_gpu = any(self.models[model.name].device.type == "cuda" for model in program.problem.models)
+    def _clock(self, names: Iterable[str]) -> Clock:
+        on_gpu = any(self.models[name].device.type == "cuda" for name in names)
         return CudaClock() if on_gpu else HostClock()
 
-    def _check(self, program: Program, work: Mapping[str, Work]) -> None:
+    def _check(self, program: Program, work: Mapping[str, Work]) -> Fusion:
         planned = {model.name: model for model in program.problem.models}
-        if set(planned) != set(work) or not set(work) <= set(self.models):
+        fusion = self.fusion(work) if set(work) <= set(self.models) else None
+        if fusion is None or set(planned) != {copy.name for copy in fusion.copies}:
             held = f"work is for {sorted(work)}, models: {sorted(self.models)}"
             raise ValueError(f"the program runs {sorted(planned)}, {held}")
-        for name, model in planned.items():
-            _check_model(model, self.models[name].placement, work[name])
-        for name in sorted({name for name, _, _ in program.split}):
+        check_placements(program.problem, fusion)
+        for copy in fusion.copies:
+            _check_work(planned[copy.name], work[copy.model])
+        models = {copy.name: copy.model for copy in fusion.copies}
+        for name in sorted({models[copy] for copy, _, _ in program.split}):
             if not self.models[name].splits:
                 reason = "its layers compute both gradients at once, or whole layers again; use an order without W"
                 raise ValueError(f"{name}: the order splits its backwards, {reason}")
+        return fusion
 
-    def _fail(self, error: Exception, standing: Standing) -> NoReturn:
+    def _fail(self, error: Exception, standing: Standing, *, names: Iterable[str]) -> NoReturn:
         """Log where this rank stands, find out who failed first; the first rank that comes here tells the whole."""
         self._failed = True
         reason = f"{standing.place}: {type(error).__name__}: {error}"
@@ -136,7 +153,7 @@ class Executor:
         text = reason + (f"\nfailed first: {first}" if first else "")
         tells = self._board.claim(standing.rank)
         if tells:
-            text += "".join(f"\n  {line}" for line in self._others(standing))
+            text += "".join(f"\n  {line}" for line in self._others(standing, names))
         grid = marked_grid(standing.program.order, column=standing.column, op=standing.op)
         kind = MessageTimeout if isinstance(error, MessageTimeout) else PipelineError
         told = kind(f"{text}\n{grid}")
@@ -144,10 +161,10 @@ class Executor:
         self._leave(error, told)
         raise told from error
 
-    def _others(self, standing: Standing) -> list[str]:
-        """Where the other ranks of this pipeline stand."""
-        name = standing.program.problem.models[0].name
-        others = [rank for rank in self.models[name].ranks(standing.rank) if rank != standing.rank]
+    def _others(self, standing: Standing, names: Iterable[str]) -> list[str]:
+        """Where the other ranks of this rank's pipelines stand."""
+        pipelines = (self.models[name].ranks(standing.rank) for name in names)
+        others = [rank for rank in dict.fromkeys(itertools.chain(*pipelines)) if rank != standing.rank]
         found = self._board.standings(others, wait_s=COLLECT_S)
         return [found.get(rank, f"rank {rank} does not answer") for rank in others]
 
@@ -176,10 +193,8 @@ def _check_separate(models: Sequence[PipelineModel]) -> None:
                 )
 
 
-def _check_model(planned: Model, placement: tuple[int, ...], work: Work) -> None:
-    there, given = tuple(planned.ranks_of(stage)[0] for stage in range(planned.stages)), len(work.microbatches)
-    if there != placement:
-        raise ValueError(f"{planned.name}: placement {there} in the program, {placement} in the model")
+def _check_work(planned: Model, work: Work) -> None:
+    given = len(work.microbatches)
     if planned.microbatches != given:
         raise ValueError(f"{planned.name}: {given} micro-batches given, the program has {planned.microbatches}")
     if planned.trains != (work.loss is not None):

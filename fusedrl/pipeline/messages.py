@@ -1,4 +1,4 @@
-"""Activations and gradients between pipeline columns.
+"""Activations and gradients between the pipeline columns of a model.
 
 Messages carry no tag on NCCL: two ranks must agree on their sequence. Each (model, direction) has a process group of
 its own, so that only the messages of one model and direction share a sequence, the one that lowering fixed for all
@@ -108,7 +108,7 @@ class Mailbox:
         self._limit = timedelta(seconds=timeout) if self.on_host else None
         self._sent: dict[tuple[str, str], deque[tuple[Message, Tensor, dist.Work]]] = {}
         self._posted: dict[Key, tuple[Message, Tensor, dist.Work]] = {}
-        self._last: dict[tuple[int, str], Message] = {}  # (column, sent | received)
+        self._last: dict[tuple[int, str], Message] = {}  # (world rank, sent | received)
         self._waits_for: Message | None = None
 
     def send(self, message: Message, tensor: Tensor) -> None:
@@ -118,7 +118,7 @@ class Mailbox:
             work = channel.send(tensor, message.dst_rank)
         except RuntimeError as error:  # a connection that is closed already
             raise self._explained(error, message, peer=message.dst_rank, failing="to rank {} was not sent") from error
-        self._last[message.dst_rank, "sent"] = message
+        self._last[channel.ranks[message.dst_rank], "sent"] = message
         unfinished = self._sent.setdefault((message.model, message.kind), deque())
         unfinished.append((message, tensor, work))
         while len(unfinished) > _UNFINISHED_SENDS:
@@ -137,7 +137,7 @@ class Mailbox:
         """The tensor of a posted message, once it is there. Raises MessageTimeout after the limit."""
         message, buffer, work = self._posted[key]
         self._wait(work, message, peer=message.src_rank, failing="from rank {} did not come")
-        self._last[message.src_rank, "received"] = message
+        self._last[self._sender(message), "received"] = message
         del self._posted[key]
         return buffer
 
@@ -161,8 +161,8 @@ class Mailbox:
     def last_messages(self) -> list[str]:
         """By peer: the last messages to it and from it, and those that were posted and not taken; for error reports."""
         posted = [message for message, _, _ in self._posted.values()]
-        columns = sorted({column for column, _ in self._last} | {message.src_rank for message in posted})
-        return [f"column {column}: {self._last_of(column, posted)}" for column in columns]
+        peers = sorted({rank for rank, _ in self._last} | {self._sender(message) for message in posted})
+        return [f"rank {rank}: {self._last_of(rank, posted)}" for rank in peers]
 
     def close(self) -> None:
         """Give the groups up; on gloo this ends every peer's wait for this rank at once."""
@@ -172,10 +172,14 @@ class Mailbox:
             dist.destroy_process_group(channel.group)
         self._channels.clear()
 
-    def _last_of(self, column: int, posted: Sequence[Message]) -> str:
-        sent, received = (self._last.get((column, way), "nothing") for way in ("sent", "received"))
-        open_ones = " ".join(str(message) for message in posted if message.src_rank == column) or "nothing"
+    def _last_of(self, rank: int, posted: Sequence[Message]) -> str:
+        sent, received = (self._last.get((rank, way), "nothing") for way in ("sent", "received"))
+        open_ones = " ".join(str(message) for message in posted if self._sender(message) == rank) or "nothing"
         return f"last to it {sent}, last from it {received}, not taken yet {open_ones}"
+
+    def _sender(self, message: Message) -> int:
+        """World rank."""
+        return self._channel(message).ranks[message.src_rank]
 
     def _channel(self, message: Message) -> Channel:
         return self._channels[message.model, message.kind]

@@ -8,12 +8,17 @@ The critic runs against the actor: its stage 0 lies on the last column.
     column      0         1         2         3
     actor    stage 0   stage 1   stage 2   stage 3
     critic   stage 3   stage 2   stage 1   stage 0
+
+Layouts may differ (fusedrl.parallel.fusion): a model then has several copies on the columns of a problem, critic0 and
+critic1, or stages on several columns at once.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from fusedrl.parallel.fusion import Fusion, Spread, fuse
+from fusedrl.parallel.layout import Layout
 from fusedrl.parallel.placement import place_stages
 from fusedrl.pipeline.costs import ConstantCost, Cost
 from fusedrl.pipeline.program import Program, make_program
@@ -23,8 +28,6 @@ from schedules.builders.serial import serial_1f1b
 from schedules.builders.zero_bubble import zero_bubble
 from schedules.order import Order
 from schedules.problem import Model, Problem
-
-LAYOUT_KEYS = {"pp": "pipeline_model_parallel_size", "tp": "tensor_model_parallel_size", "dp": "data_parallel_size"}
 
 METHODS: Mapping[str, Callable[[Problem], Order]] = {
     "fused": greedy,  # all models interleaved
@@ -49,13 +52,19 @@ class Planned:
     pp: int = 1
     tp: int = 1
     dp: int = 1
+    cp: int = 1
     reverse: bool = False
     shape: str = "line"
     trains: bool = True
     cost: Cost = field(default_factory=ConstantCost)
     key: str = ""
 
+    @property
+    def layout(self) -> Layout:
+        return Layout(tp=self.tp, pp=self.pp, dp=self.dp, cp=self.cp)
+
     def placement(self) -> tuple[int, ...]:
+        """The stages on the model's own pipeline columns."""
         return place_stages(self.pp, shape=self.shape, reverse=self.reverse)
 
 
@@ -64,8 +73,8 @@ def plan_pass(
 ) -> Program:
     """method: one of METHODS, or file:PATH.
 
-    Raises ValueError for layouts that differ, an unknown method or one that does not suit the work, OrderError for a
-    file that does not fit the work.
+    Raises ValueError for layouts that do not meet, an unknown method or one that does not suit the work, OrderError
+    for a file that does not fit the work.
     """
     problem = make_problem(models, memory_cap=memory_cap, comm=comm, split=may_split(method))
     return make_program(problem, order_by(problem, method))
@@ -74,10 +83,11 @@ def plan_pass(
 def make_problem(
     models: Sequence[Planned], *, memory_cap: float | None = None, comm: float = 0.0, split: bool = False
 ) -> Problem:
-    """The work of a pass as a scheduling problem over pipeline columns. split: orders may split backwards."""
-    check_layouts(models)
-    parts = tuple(_model(each, split=split) for each in models)
-    return Problem(ranks=models[0].pp, models=parts, comm=comm, memory_cap=memory_cap)
+    """The work of a pass as a scheduling problem over the columns of a group. split: orders may split backwards."""
+    fusion = fusion_of(models)
+    parts = {each.name: _model(each, split=split) for each in models}
+    copies = tuple(replace(parts[copy.model], name=copy.name, placement=copy.placement) for copy in fusion.copies)
+    return Problem(ranks=fusion.columns, models=copies, comm=comm, memory_cap=memory_cap)
 
 
 def may_split(method: str) -> bool:
@@ -92,13 +102,18 @@ def without_training(method: str) -> str:
     return method if method in METHODS and method not in SPLITTING else "fused"
 
 
-def check_layouts(models: Sequence[Planned]) -> None:
-    """Models of one pass share their columns: equal pp, tp and dp."""
-    for size, name in LAYOUT_KEYS.items():
-        values = {getattr(model, size) for model in models}
-        if len(values) > 1:
-            given = ", ".join(f"{model.key or model.name}.{name}={getattr(model, size)}" for model in models)
-            raise ValueError(f"{given}: models of one fused pass need equal pp, tp and dp; make {name} equal")
+def fusion_of(models: Sequence[Planned]) -> Fusion:
+    """How the models of a pass lie together on the ranks."""
+    try:
+        return fuse({model.name: Spread.of(model.layout, model.placement()) for model in models})
+    except ValueError as error:
+        given = ", ".join(f"{model.key or model.name} {_sizes(model.layout)}" for model in models)
+        raise ValueError(f"{given}: {error}") from error
+
+
+def _sizes(layout: Layout) -> str:
+    context = f" cp={layout.cp}" if layout.cp > 1 else ""
+    return f"(tp={layout.tp} pp={layout.pp}{context} dp={layout.dp})"
 
 
 def order_by(problem: Problem, method: str) -> Order:

@@ -14,10 +14,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from fusedrl.pipeline.costs import Cost
-from fusedrl.pipeline.plan import Planned
-from fusedrl.pipeline.timeline import Timeline, measured_problem
+from fusedrl.pipeline.plan import Planned, fusion_of
+from fusedrl.pipeline.timeline import TimedOp, Timeline, measured_problem
 from schedules.forms import entry
-from schedules.problem import Kind, Problem
+from schedules.order import Op
+from schedules.problem import Kind, Model, Problem
 
 Series = tuple[str, Kind, int]
 """(model, kind, stage); B is the whole backward."""
@@ -80,19 +81,23 @@ class Profile:
 
     def add(self, models: Sequence[Planned], problem: Problem, timeline: Timeline) -> None:
         """A training pass: the models as planned with counted costs, its problem, and when its ops ran."""
-        measured = measured_problem(problem, timeline)
-        for planned, model in zip(models, measured.models, strict=True):
+        measured, fusion = measured_problem(problem, timeline), fusion_of(models)
+        for planned in models:
             self._passes[planned.name] += 1
-            if self._passes[planned.name] <= WARM_UP:
-                continue
-            forms = {"F": model.forward, "B": model.backward, "W": model.backward_weight}
-            for stage in range(model.stages):
-                for m, (rows, length) in enumerate(planned.shapes):
-                    for kind, amount in _amounts(planned.cost, stage, rows=rows, length=length):
-                        if (seconds := entry(forms[kind] or 0.0, stage, m)) > 0:
-                            self._points[planned.name, kind, stage].append((amount, 1e3 * seconds))
+            if self._passes[planned.name] > WARM_UP:
+                for copy in fusion.copies_of(planned.name):
+                    self._add(planned, measured.model(copy.name))
         if all(self._passes[planned.name] > WARM_UP for planned in models):
-            self._points[MESSAGE].extend((0.0, 1e3 * delay) for delay in message_delays(problem, timeline))
+            self._points[MESSAGE].extend((0.0, 1e3 * delay) for delay in message_delays(timeline))
+
+    def _add(self, planned: Planned, model: Model) -> None:
+        """One copy's durations, which measure the same stages as the other copies'."""
+        forms = {"F": model.forward, "B": model.backward, "W": model.backward_weight}
+        for stage in range(model.stages):
+            for m, (rows, length) in enumerate(planned.shapes):
+                for kind, amount in _amounts(planned.cost, stage, rows=rows, length=length):
+                    if (seconds := entry(forms[kind] or 0.0, stage, m)) > 0:
+                        self._points[planned.name, kind, stage].append((amount, 1e3 * seconds))
 
     def fits(self, old: Fits) -> Fits:
         """A fit of each series with enough measurements; those of `old` where they are still near."""
@@ -143,21 +148,23 @@ def message_time(fits: Fits) -> float:
     return _rounded(fits[MESSAGE].base) if MESSAGE in fits else 0.0
 
 
-def message_delays(problem: Problem, timeline: Timeline) -> Iterator[float]:
-    """Seconds from the end of an op to the start of one on another rank that was waiting for it by then."""
-    seats: dict[int, list[int]] = defaultdict(list)  # ranks of a column; each talks to the same seat of another
-    for rank, column in enumerate(timeline.columns):
-        seats[column].append(rank)
-    ends = [{timed.op: timed.end for timed in row} for row in timeline.ranks]
+def message_delays(timeline: Timeline) -> Iterator[float]:
+    """Seconds from the end of an op to the start of one on another rank that was waiting for it by then.
+
+    The i-th of an op's ranks waits for the i-th of those that ran the op before: both have the same coordinates but
+    for the stage."""
+    ran: dict[Op, dict[int, TimedOp]] = defaultdict(dict)
     for rank, row in enumerate(timeline.ranks):
-        seat = seats[timeline.columns[rank]].index(rank)
+        for timed in row:
+            ran[timed.op][rank] = timed
+    for rank, row in enumerate(timeline.ranks):
         for timed in row:
             if timed.asked is None:
                 continue
             source = replace(timed.op, stage=timed.op.stage + (-1 if timed.op.kind == "F" else 1))
-            sender = seats[problem.model(source.model).ranks_of(source.stage)[0]][seat]
-            if timed.asked <= ends[sender][source]:
-                yield max(0, timed.start - ends[sender][source]) / 1e9
+            made = list(ran[source].values())[list(ran[timed.op]).index(rank)]
+            if timed.asked <= made.end:
+                yield max(0, timed.start - made.end) / 1e9
 
 
 def to_rows(fits: Fits) -> list[list[object]]:

@@ -33,12 +33,7 @@ class Program:
 
 
 def make_program(problem: Problem, order: Order) -> Program:
-    """Raises OrderError where the order is invalid, ValueError where this executor cannot run it."""
-    for model in problem.models:
-        wide = [stage for stage in range(model.stages) if len(model.ranks_of(stage)) != 1]
-        if wide:
-            columns = model.ranks_of(wide[0])
-            raise ValueError(f"model {model.name}: stage {wide[0]} lies on columns {columns}; one is needed")
+    """Raises OrderError where the order is invalid."""
     planned = check(problem, order)
     lists = lower(problem, order)
     return Program(problem, order, planned, tuple(receives_early(row) for row in lists))

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from fusedrl.parallel.comm import all_gather_object, broadcast_object
 from fusedrl.pipeline.clocks import align, host_id
+from fusedrl.pipeline.copies import in_program
 from fusedrl.pipeline.executor import Executor, PassResult
 from fusedrl.pipeline.memory import Held, MemoryPeaks, peaks
 from fusedrl.pipeline.program import Program
@@ -38,13 +39,12 @@ class PassReport:
 
 def gather_report(executor: Executor, program: Program, result: PassResult) -> PassReport:
     """Metrics summed over replicas and the timeline of all ranks."""
-    rank = dist.get_rank()
-    model = executor.models[program.problem.models[0].name]
+    rank, fusion = dist.get_rank(), executor.fusion(result.models)
     mine = {
-        "ops": pack_ops(result.ops),
+        "ops": pack_ops(in_program(result.ops, copies=fusion.copy_of[rank])),
         "memory": [held[1:] for held in result.memory],
         "host": host_id(),
-        "column": model.ranks(rank).index(rank),
+        "column": fusion.column_of[rank],
         "metrics": {n: each.sums() for n, each in result.models.items() if executor.models[n].speaks(rank)},
     }
     everyone: list[dict[str, Any]] = all_gather_object(mine)

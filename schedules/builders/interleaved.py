@@ -20,18 +20,21 @@ def rows_interleaved(problem: Problem, model: Model) -> list[Row]:
     order = _ranks_in_turn(model)
     width, chunks = len(order), model.stages // len(order)
     rows: list[Row] = [[] for _ in range(problem.ranks)]
-    for turn, rank in enumerate(order):
+    for turn, own in enumerate(order):
         forward = [Op(model.name, "F", m, c * width + turn) for m, c in _visits(model, width, chunks)]
         backward = [Op(model.name, "B", m, (chunks - 1 - c) * width + turn) for m, c in _visits(model, width, chunks)]
         warmup = min(len(forward), 2 * (width - 1 - turn) + (chunks - 1) * width)
-        rows[rank] = _alternate(forward, backward if model.trains else [], warmup)
+        for rank in own:
+            rows[rank] = _alternate(forward, backward if model.trains else [], warmup)
     return rows
 
 
-def _ranks_in_turn(model: Model) -> list[int]:
+def _ranks_in_turn(model: Model) -> list[tuple[int, ...]]:
+    """The ranks of the stages of one round; a stage may occupy several, which then run the same row."""
     ranks = [model.ranks_of(s) for s in range(model.stages)]
-    order = list(dict.fromkeys(own[0] for own in ranks))
-    round_robin = all(own == (order[s % len(order)],) for s, own in enumerate(ranks))
+    order = list(dict.fromkeys(ranks))
+    apart = len({rank for own in order for rank in own}) == sum(map(len, order))
+    round_robin = apart and all(own == order[s % len(order)] for s, own in enumerate(ranks))
     if not round_robin or model.stages % len(order) or model.microbatches % len(order):
         raise ProblemError(
             f"{model.name}.placement: interleaving needs stage s on rank s mod p and micro-batches in multiples of p; "

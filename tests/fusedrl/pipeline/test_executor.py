@@ -67,6 +67,17 @@ def test_models_are_finished_once_nothing_of_theirs_is_left(ranks: RankPool, bui
             assert set(log[log.index("actor finished") + 1 :]) == {"critic at", "critic finished"}
 
 
+@pytest.mark.parametrize("builder", ["serial", "split_random"])
+def test_model_whose_replicas_share_a_program_is_finished_at_the_end_of_the_pass(ranks: RankPool, builder: str) -> None:
+    """Its reduction would hold a rank up that the other replica's rank waits for."""
+    logs = ranks.run("tests.fusedrl.pipeline.finished_jobs:finished", world=4, builder=builder, copies=True)
+    for log in logs:
+        assert log[-1] == "critic finished"
+        assert log.count("critic finished") == log.count("actor finished") == 1
+        last = max(place for place, entry in enumerate(log) if entry == "actor at")
+        assert log[last + 1] == "actor finished"
+
+
 def test_one_micro_batch_and_fewer_than_stages_run(ranks: RankPool) -> None:
     passes = [{"actor": 1, "critic": 1}, {"actor": 3, "critic": 1}]
     serial, fused = (

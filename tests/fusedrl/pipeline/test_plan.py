@@ -1,10 +1,11 @@
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from fusedrl.pipeline.costs import ConstantCost, CountedCost
-from fusedrl.pipeline.plan import LAYOUT_KEYS, METHODS, Planned, make_problem, plan_pass, without_training
+from fusedrl.pipeline.plan import METHODS, Planned, make_problem, plan_pass, without_training
 from schedules.order import Order, OrderError
 from schedules.order_file import to_csv
 from tests.fusedrl.pipeline.test_costs import Sizes
@@ -76,11 +77,56 @@ def test_passes_without_training_have_a_method_that_suits_them(method: str) -> N
     assert without_training("file:PATH") == "fused"
 
 
-@pytest.mark.parametrize("size", ["pp", "tp", "dp"])
-def test_layouts_that_differ_are_refused_with_their_keys(size: str) -> None:
-    critic = replace(CRITIC, key="critic.megatron", **{size: 4})
-    name = LAYOUT_KEYS[size]
-    with pytest.raises(ValueError, match=rf"actor\.{name}=\d, critic\.megatron\.{name}=4: .*make {name} equal"):
+FOUR = {  # actor, critic on four ranks: (tp, pp, dp)
+    "pp4-pp2": ((1, 4, 1), (1, 2, 2)),
+    "pp2-pp4": ((1, 2, 2), (1, 4, 1)),
+    "tp2-dp2": ((2, 2, 1), (1, 2, 2)),
+    "dp2-tp2": ((1, 2, 2), (2, 2, 1)),
+    "tp2-pp4": ((2, 2, 1), (1, 4, 1)),
+    "dp4-pp4": ((1, 1, 4), (1, 4, 1)),
+}
+
+
+def laid_out(actor: tuple[int, int, int], critic: tuple[int, int, int], **options: Any) -> list[Planned]:
+    return [
+        replace(model, **dict(zip(("tp", "pp", "dp"), sizes, strict=True)), **options)
+        for model, sizes in ((ACTOR, actor), (replace(CRITIC, shapes=CRITIC.shapes * 2), critic))
+    ]
+
+
+@pytest.mark.parametrize(("actor", "critic"), FOUR.values(), ids=FOUR)
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_has_an_order_for_layouts_that_differ(
+    method: str, actor: tuple[int, int, int], critic: tuple[int, int, int]
+) -> None:
+    models = laid_out(actor, critic, shape="interleaved" if method == "interleaved" else "line")
+    program = plan_pass(models, method=method)
+    assert program.problem.ranks == 4
+    assert [sum(own.count(op) for own in program.order.rows) for op in program.planned.start] == [
+        len(program.problem.model(op.model).ranks_of(op.stage)) for op in program.planned.start
+    ]
+
+
+def test_copies_of_a_model_have_its_work_each() -> None:
+    actor, critic = laid_out((1, 4, 1), (1, 2, 2))
+    problem = make_problem([actor, critic])
+    (alone,) = make_problem([critic]).models
+    assert [model.name for model in problem.models] == ["actor", "critic0", "critic1"]
+    assert problem.model("critic1") == replace(alone, name="critic1", placement=(3, 1))
+    assert make_problem([actor]).models == (problem.model("actor"),)
+
+
+def test_fused_copies_fill_the_actors_bubbles() -> None:
+    """One after the other the critics, side by side, wait for the actor."""
+    fused, serial = (
+        plan_pass(laid_out((1, 4, 1), (1, 2, 2)), method=method).planned.makespan for method in ("fused", "serial")
+    )
+    assert fused < serial
+
+
+def test_layouts_of_other_worlds_are_refused_with_their_keys() -> None:
+    critic = replace(CRITIC, key="critic.megatron", pp=4)
+    with pytest.raises(ValueError, match=r"actor \(tp=1 pp=2 dp=1\), critic\.megatron \(tp=1 pp=4 dp=1\): .* on 2, c"):
         plan_pass([ACTOR, critic])
 
 

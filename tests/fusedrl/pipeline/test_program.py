@@ -57,8 +57,11 @@ def test_program_knows_which_backwards_are_split() -> None:
     assert program.split == {("actor", 1, 0), ("actor", 1, 1)}
 
 
-def test_program_refuses_a_stage_on_several_columns() -> None:
-    work = Problem(ranks=2, models=(Model("actor", [[0, 1]], 1, forward=1.0, backward=1.0),))
-    ops = (Op("actor", "F", 0, 0), Op("actor", "B", 0, 0))
-    with pytest.raises(ValueError, match=r"stage 0 lies on columns \(0, 1\)"):
-        make_program(work, Order((ops, ops)))
+def test_stage_on_several_columns_is_in_the_list_of_each_and_sends_column_to_column() -> None:
+    work = Problem(ranks=4, models=(Model("actor", [[0, 1], [3, 2]], 1, forward=1.0, backward=1.0),))
+    lists = make_program(work, greedy(work)).instructions
+    assert [[str(each) for each in row] for row in lists[:2]] == [
+        ["actor:F0@0", "send actor:F0@0->1", "recv actor:B0@1->0", "actor:B0@0"]
+    ] * 2
+    sent = [each.message for row in lists for each in row if isinstance(each, Send)]
+    assert sorted((message.src_rank, message.dst_rank) for message in sent) == [(0, 3), (1, 2), (2, 1), (3, 0)]

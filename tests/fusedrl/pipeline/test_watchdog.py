@@ -24,7 +24,7 @@ def test_stuck_rank_says_where_and_the_first_message_names_it(ranks: RankPool) -
     assert "rank 1 (column 1) at actor:F1@1: computing for" in waiting["error"]
     (row,) = [line for line in stuck["logged"] if "computing" in line]
     assert marked("actor:F1@1") in row
-    assert "column 0: last to it actor:B0@1->0, last from it actor:F1@0->1" in row
+    assert "rank 0: last to it actor:B0@1->0, last from it actor:F1@0->1" in row
     assert stuck["logged"].count(row) == 1
 
 

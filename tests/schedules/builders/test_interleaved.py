@@ -39,7 +39,7 @@ def test_forward_only_models_interleave_too():
 
 
 @pytest.mark.parametrize(
-    ("placement", "microbatches"), [([0, 1, 1, 0], 2), ([0, 1, 0], 2), ([0, 1, 0, 1], 3), ([[0, 1], [0, 1]], 2)]
+    ("placement", "microbatches"), [([0, 1, 1, 0], 2), ([0, 1, 0], 2), ([0, 1, 0, 1], 3), ([[0, 1], [1, 0]], 2)]
 )
 def test_other_placements_and_odd_counts_are_refused(placement, microbatches):
     problem = Problem(2, (Model("a", placement, microbatches, 1, 2),))
