@@ -1,6 +1,6 @@
 """What PPO learns from: samples, and what each of their response tokens is worth.
 
-    rewards_t = score on the last token - kl_coef * KL_t  ->  GAE with the critic's values  ->  whitening
+    rewards_t = score on the last token - kl_coef * KL_t  ->  advantages and returns (estimate.py)
 
 All tensors are [B, R] over response tokens (R: data.max_response_length), the same on every rank, fp32 on the CPU.
 """
@@ -12,22 +12,21 @@ import torch
 from torch import Tensor
 
 from fusedrl.config.schema import AlgorithmConfig
-from fusedrl.rl.advantages import gae
-from fusedrl.rl.normalize import whiten
 from fusedrl.rl.shaping import place_scores, rewards_with_kl
 from fusedrl.rl.statistics import critic_metrics
+from fusedrl.trainers.estimate import estimate
 from fusedrl.trainers.samples import Samples
 
 
 @dataclass(frozen=True, eq=False)
 class Experience:
-    """ref_logp_BR is None where no KL to a reference is used."""
+    """ref_logp_BR is None where no KL to a reference is used, values_BR where there is no critic."""
 
     samples: Samples
     score_B: Tensor
     logp_BR: Tensor
     ref_logp_BR: Tensor | None
-    values_BR: Tensor
+    values_BR: Tensor | None
     rewards_BR: Tensor
     advantages_BR: Tensor
     returns_BR: Tensor
@@ -39,11 +38,11 @@ class Experience:
             "prompt_lengths": self.samples.prompt_lengths_B,
             "mask": self.samples.mask_BR,
             "old_logp": self.logp_BR,
-            "old_values": self.values_BR,
             "advantages": self.advantages_BR,
             "returns": self.returns_BR,
         }
-        return found if self.ref_logp_BR is None else {**found, "ref_logp": self.ref_logp_BR}
+        optional = {"old_values": self.values_BR, "ref_logp": self.ref_logp_BR}
+        return found | {name: value for name, value in optional.items() if value is not None}
 
     def metrics(self) -> dict[str, float]:
         """verl's critic/* statistics of the batch."""
@@ -54,9 +53,16 @@ class Experience:
 
 
 def make_experience(
-    samples: Samples, score_B: Tensor, inferred: Mapping[str, Tensor], *, algorithm: AlgorithmConfig, kl_coef: float
+    samples: Samples,
+    score_B: Tensor,
+    inferred: Mapping[str, Tensor],
+    *,
+    algorithm: AlgorithmConfig,
+    kl_coef: float,
+    n: int = 1,
 ) -> Experience:
-    """Rewards, advantages and returns of a step. `inferred`: "logp", "values" and, where a KL is used, "ref_logp".
+    """Rewards, advantages and returns of a step. n: samples of a prompt. `inferred`: "logp", with a critic "values",
+    where a KL is used "ref_logp", and what else the estimator needs (estimate.py).
 
     Raises ValueError where a model gave a number that is not finite: it would spread into every weight.
     """
@@ -67,10 +73,9 @@ def make_experience(
                 f"{name} of this step's samples holds NaN or infinity: lower the learning rates (optim.lr)"
             )
     rewards_BR, kl = _rewards(score_B, inferred, mask_BR, algorithm=algorithm, coef=kl_coef)
-    values_BR = torch.where(mask_BR, inferred["values"], 0.0)
-    advantages_BR, returns_BR = gae(rewards_BR, values_BR, mask_BR, gamma=algorithm.gamma, lam=algorithm.lam)
-    if algorithm.whiten_advantages:
-        advantages_BR = whiten(advantages_BR, mask_BR)
+    values_BR = torch.where(mask_BR, inferred["values"], 0.0) if "values" in inferred else None
+    found = inferred if values_BR is None else {**inferred, "values": values_BR}
+    advantages_BR, returns_BR = estimate(rewards_BR, mask_BR, found, algorithm=algorithm, n=n)
     return Experience(
         samples=samples,
         score_B=score_B,

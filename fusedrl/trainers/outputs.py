@@ -7,7 +7,7 @@ runs/NAME/validation.jsonl                                     the last validati
 """
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -55,9 +55,9 @@ class Outputs:
     def checkpoint(self, step: int) -> Path:
         return self.folder / "checkpoints" / f"global_step_{step}"
 
-    def save(self, step: int, *, actor: Role, critic: Role) -> None:
-        """Export both models as Hugging Face folders. A collective of all ranks."""
-        for role in (actor, critic):
+    def save(self, step: int, roles: Iterable[Role]) -> None:
+        """Export models as Hugging Face folders. A collective of all ranks."""
+        for role in roles:
             self.export(role, self.checkpoint(step) / role.name)
 
     def export(self, role: Role, target: Path) -> None:

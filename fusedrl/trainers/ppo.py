@@ -2,17 +2,19 @@
 
     prompts -> generation -> scores -> log-probabilities, values -> advantages -> fused update of actor and critic
 
+Estimators without a critic (GRPO and its kin) run the same loop; the actor is then alone in its passes.
+
 Every rank runs this loop and holds the same batch; rank 0 alone scores responses and writes files.
 Shapes: B samples of a step, R response tokens.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from torch import Tensor
 
-from fusedrl.config.budgets import ppo_budgets
+from fusedrl.config.budgets import Budget, ppo_budgets
 from fusedrl.config.schema import PPOConfig, RolloutConfig, ValidationSamplingConfig
 from fusedrl.pipeline.executor import Executor
 from fusedrl.rewards.runner import RewardRunner
@@ -22,6 +24,7 @@ from fusedrl.rollout.sampling import SamplingParams
 from fusedrl.telemetry.logger import MetricsLogger
 from fusedrl.telemetry.timers import Timers
 from fusedrl.trainers import forward, losses
+from fusedrl.trainers.estimate import BASELINE, needs_baseline
 from fusedrl.trainers.experience import Experience, make_experience
 from fusedrl.trainers.forward import Inference, infer
 from fusedrl.trainers.generation import Generator
@@ -39,12 +42,12 @@ VALIDATION_STEP = 0  # random numbers of validation never meet those of a traini
 
 @dataclass(eq=False)
 class PPO:
-    """A PPO run on this rank. `reference` and `reward` are None where the configuration does not use them."""
+    """A PPO run on this rank. Critic, reference and reward are None where the configuration does not use them."""
 
     config: PPOConfig
     prompts: PromptSource
     actor: TrainedRole
-    critic: TrainedRole
+    critic: TrainedRole | None
     reference: Role | None
     reward: Role | None
     generator: Generator
@@ -71,7 +74,7 @@ class PPO:
             self.logger.log(metrics, step=step)
             history.append(metrics)
             if step == steps or _due(step, every=trainer.save_freq):
-                self.outputs.save(step, actor=self.actor, critic=self.critic)
+                self.outputs.save(step, [self.actor, *([] if self.critic is None else [self.critic])])
         return history
 
     def step(self, step: int) -> dict[str, float]:
@@ -82,6 +85,7 @@ class PPO:
                 self.generator.load(self.actor)
             with self.timers("gen"):
                 completions = self.generate(rows, step=step)
+                baseline = self.greedy(rows, step=step) if needs_baseline(self.config.algorithm) else []
             samples = self.samples_of(completions)
             with self.timers("plan"):
                 self.plan(samples, step=step)
@@ -89,6 +93,9 @@ class PPO:
                 scores = self.score(rows, completions)
             with self.timers("infer_fused"):
                 inferred = self.infer(samples)
+            if baseline:
+                with self.timers("baseline"):
+                    inferred |= self.baseline(rows, baseline)
             with self.timers("adv"):
                 experience = self.experience(samples, scores.score_B, inferred)
             with self.timers("update_fused"):
@@ -103,6 +110,20 @@ class PPO:
         """n completions of each prompt, neighbours."""
         rollout = self.config.actor_rollout_ref.rollout
         return self.generator.generate([row.tokens for row in rows], n=rollout.n, params=self._params(rollout, step))
+
+    def greedy(self, rows: Sequence[PromptRow], *, step: int) -> list[Completion]:
+        """The greedy response to each prompt, against which ReMax holds its samples."""
+        params = replace(self._params(self.config.actor_rollout_ref.rollout, step), temperature=0.0)
+        return self.generator.generate([row.tokens for row in rows], n=1, params=params)
+
+    def baseline(self, rows: Sequence[PromptRow], greedy: Sequence[Completion]) -> dict[str, Tensor]:
+        """Scores of the greedy responses, of function and reward model together, one for each sample."""
+        score_P = self.score(rows, greedy).score_B
+        if self.reward is not None:
+            inferences = {"reward": self._reward_inference(self.reward)}
+            found = infer(inferences, self.samples_of(greedy), executor=self.executor, planner=self.planner)
+            score_P = score_P + found["rm_score"][:, 0]
+        return {BASELINE: score_P.repeat_interleave(self.config.actor_rollout_ref.rollout.n)[:, None]}
 
     def _params(self, sampling: RolloutConfig | ValidationSamplingConfig, step: int) -> SamplingParams:
         return SamplingParams(
@@ -125,38 +146,47 @@ class PPO:
         return score(self.runner, reward_samples(rows, completions, decode=self.prompts.decode))
 
     def infer(self, samples: Samples) -> dict[str, Tensor]:
-        """Log-probabilities, entropy and values; the reference's and the reward model's where these are used."""
-        rollout, width, budgets = self.config.actor_rollout_ref.rollout, samples.width, ppo_budgets(self.config)
-
-        def logp(role: Role, *, with_entropy: bool) -> forward.Collect:
-            return forward.log_probs(role, temperature=rollout.temperature, width=width, with_entropy=with_entropy)
-
-        actor_rows, critic_rows = (
-            rollout.log_prob_micro_batch_size_per_gpu,
-            self.config.critic.forward_micro_batch_size_per_gpu,
-        )
-        collect, of_critic = logp(self.actor, with_entropy=True), forward.values(width=width)
-        names, budget = ("logp", "entropy"), budgets.get("log_prob")
-        inferences = {
-            "actor": Inference(self.actor, actor_rows, names, width, collect, budget),
-            "critic": Inference(self.critic, critic_rows, ("values",), width, of_critic, budgets.get("values")),
-        }
+        """Log-probabilities and entropy; values, the reference's and the reward model's where these are used."""
+        inferences = {"actor": self._actor_inference(width=samples.width)}
+        if self.critic is not None:
+            inferences["critic"] = self._critic_inference(self.critic, width=samples.width)
         if self.reference is not None:
-            ref_rows = self.config.actor_rollout_ref.ref.log_prob_micro_batch_size_per_gpu
-            collect = logp(self.reference, with_entropy=False)
-            budget = budgets.get("ref")
-            inferences["ref"] = Inference(self.reference, ref_rows, ("ref_logp",), width, collect, budget)
+            inferences["ref"] = self._reference_inference(self.reference, width=samples.width)
         if self.reward is not None:
-            reward_rows = self.config.reward_model.micro_batch_size_per_gpu
-            collect, budget = forward.last_scores(), budgets.get("reward")
-            inferences["reward"] = Inference(self.reward, reward_rows, ("rm_score",), 1, collect, budget)
+            inferences["reward"] = self._reward_inference(self.reward)
         return infer(inferences, samples, executor=self.executor, planner=self.planner)
+
+    def _actor_inference(self, *, width: int) -> Inference:
+        rows = self.config.actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu
+        collect = self._log_probs(self.actor, width=width, with_entropy=True)
+        return Inference(self.actor, rows, ("logp", "entropy"), width, collect, self._budget("log_prob"))
+
+    def _critic_inference(self, critic: Role, *, width: int) -> Inference:
+        rows, collect = self.config.critic.forward_micro_batch_size_per_gpu, forward.values(critic, width=width)
+        return Inference(critic, rows, ("values",), width, collect, self._budget("values"))
+
+    def _reference_inference(self, reference: Role, *, width: int) -> Inference:
+        rows = self.config.actor_rollout_ref.ref.log_prob_micro_batch_size_per_gpu
+        collect = self._log_probs(reference, width=width, with_entropy=False)
+        return Inference(reference, rows, ("ref_logp",), width, collect, self._budget("ref"))
+
+    def _reward_inference(self, reward: Role) -> Inference:
+        rows, collect = self.config.reward_model.micro_batch_size_per_gpu, forward.last_scores(reward)
+        return Inference(reward, rows, ("rm_score",), 1, collect, self._budget("reward"))
+
+    def _log_probs(self, role: Role, *, width: int, with_entropy: bool) -> forward.Collect:
+        temperature = self.config.actor_rollout_ref.rollout.temperature
+        return forward.log_probs(role, temperature=temperature, width=width, with_entropy=with_entropy)
+
+    def _budget(self, name: str) -> Budget | None:
+        return ppo_budgets(self.config).get(name)
 
     def experience(self, samples: Samples, score_B: Tensor, inferred: Mapping[str, Tensor]) -> Experience:
         """Scores of function and reward model together, then rewards, advantages and returns."""
         if "rm_score" in inferred:
             score_B = score_B + inferred["rm_score"][:, 0]
-        return make_experience(samples, score_B, inferred, algorithm=self.config.algorithm, kl_coef=self.kl.coef)
+        algorithm, n = self.config.algorithm, self.config.actor_rollout_ref.rollout.n
+        return make_experience(samples, score_B, inferred, algorithm=algorithm, kl_coef=self.kl.coef, n=n)
 
     def plan(self, samples: Samples, *, step: int) -> None:
         """Lengths are known: the search for the update's orders begins, beside rewards and inference."""
@@ -186,15 +216,16 @@ class PPO:
         )
 
     def _learners(self, step: int) -> dict[str, Learner]:
-        critic = self.config.critic
         learners = {} if step <= self.config.trainer.critic_warmup else {"actor": self._actor_learner()}
-        learners["critic"] = Learner(
-            self.critic,
-            critic.ppo_micro_batch_size_per_gpu,
-            lambda mask_NR: losses.value_loss(critic, mask_NR),
-            ppo_budgets(self.config).get("critic"),
-        )
-        return learners
+        return learners if self.critic is None else learners | {"critic": self._critic_learner(self.critic)}
+
+    def _critic_learner(self, critic: TrainedRole) -> Learner:
+        config = self.config.critic
+
+        def loss(mask_NR: Tensor) -> losses.LossFunction:
+            return losses.value_loss(config, mask_NR, critic=critic)
+
+        return Learner(critic, config.ppo_micro_batch_size_per_gpu, loss, self._budget("critic"))
 
     def _actor_learner(self) -> Learner:
         config, temperature = self.config.actor_rollout_ref.actor, self.config.actor_rollout_ref.rollout.temperature
@@ -202,8 +233,7 @@ class PPO:
         def loss(mask_NR: Tensor) -> losses.LossFunction:
             return losses.policy_loss(config, mask_NR, actor=self.actor, temperature=temperature)
 
-        budget = ppo_budgets(self.config).get("actor")
-        return Learner(self.actor, config.ppo_micro_batch_size_per_gpu, loss, budget)
+        return Learner(self.actor, config.ppo_micro_batch_size_per_gpu, loss, self._budget("actor"))
 
     def validate(self) -> dict[str, float]:
         """Mean accuracy of the held-out prompts by data source, under val_kwargs' sampling (greedy by default)."""

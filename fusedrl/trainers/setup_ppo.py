@@ -10,6 +10,7 @@ from typing import Any
 
 import torch.distributed as dist
 
+from fusedrl.config.check_layout import needs_critic
 from fusedrl.config.derive import derive_ppo, total_steps
 from fusedrl.config.schema import AlgorithmConfig, PPOConfig
 from fusedrl.data.tokenizer import Tokenizer
@@ -37,7 +38,8 @@ def ppo_run(config: PPOConfig, *, command: list[str]) -> Iterator[tuple[PPO, int
         logger = closing.enter_context(open_records(config, sizes=sizes, steps=steps, command=command))
         if prompts.too_long:
             logger.say(f"{prompts.too_long} prompts were too long (data.truncation={config.data.truncation})")
-        actor, critic = _trained(config, updates=steps * sizes.updates_per_step)
+        trained = _trained(config, updates=steps * sizes.updates_per_step)
+        actor = trained["actor"]
         frozen = _frozen(config)
         check_memory_share(config.schedule, actor.device)
         planner = Planner(config.schedule)
@@ -48,11 +50,11 @@ def ppo_run(config: PPOConfig, *, command: list[str]) -> Iterator[tuple[PPO, int
             config=config,
             prompts=prompts,
             actor=actor,
-            critic=critic,
+            critic=trained.get("critic"),
             reference=frozen.get("ref"),
             reward=frozen.get("reward"),
             generator=build_generator(actor, rollout, max_length=length, timeout_s=timeout_s),
-            executor=make_executor([actor, critic, *frozen.values()], timeout_s=timeout_s),
+            executor=make_executor([*trained.values(), *frozen.values()], timeout_s=timeout_s),
             planner=planner,
             runner=_runner(config, closing),
             kl=_controller(config.algorithm),
@@ -62,36 +64,22 @@ def ppo_run(config: PPOConfig, *, command: list[str]) -> Iterator[tuple[PPO, int
         yield run, steps
 
 
-def _trained(config: PPOConfig, *, updates: int) -> tuple[TrainedRole, TrainedRole]:
+def _trained(config: PPOConfig, *, updates: int) -> dict[str, TrainedRole]:
+    """The actor, and the critic where the advantages come from one."""
     policy, critic = config.actor_rollout_ref, config.critic
     place: dict[str, Any] = {"placement": config.schedule.placement, "splits": may_split(config.schedule.method)}
-    actor_spec = RoleSpec.of(
+    options: dict[str, Any] = {"steps": updates, "seed": config.trainer.seed, "timeout_s": config.trainer.timeout_s}
+    spec = RoleSpec.of(
         "actor", policy.actor.megatron, key="actor_rollout_ref.actor.megatron", folder=policy.model.path, **place
     )
-    critic_spec = RoleSpec.of(
-        "critic",
-        critic.megatron,
-        key="critic.megatron",
-        folder=critic.model.path,
-        head="value",
-        reverse=True,
-        **place,
-    )
-    options: dict[str, Any] = {"steps": updates, "seed": config.trainer.seed, "timeout_s": config.trainer.timeout_s}
-    return (
-        build_trained_role(
-            actor_spec,
-            policy.actor.optim,
-            distributed_optimizer=policy.actor.megatron.use_distributed_optimizer,
-            **options,
-        ),
-        build_trained_role(
-            critic_spec,
-            critic.optim,
-            distributed_optimizer=critic.megatron.use_distributed_optimizer,
-            **options,
-        ),
-    )
+    distributed = policy.actor.megatron.use_distributed_optimizer
+    found = {"actor": build_trained_role(spec, policy.actor.optim, distributed_optimizer=distributed, **options)}
+    if needs_critic(config):
+        place |= {"head": "value", "reverse": True}
+        spec = RoleSpec.of("critic", critic.megatron, key="critic.megatron", folder=critic.model.path, **place)
+        distributed = critic.megatron.use_distributed_optimizer
+        found["critic"] = build_trained_role(spec, critic.optim, distributed_optimizer=distributed, **options)
+    return found
 
 
 def _frozen(config: PPOConfig) -> dict[str, Role]:
