@@ -20,7 +20,8 @@ from fusedrl.config.schema import (
 
 def data_parallel(megatron: MegatronConfig, *, world: int) -> int:
     """Replicas of a model over the ranks of the job; at least 1, so that further checks can go on."""
-    return max(1, world // (megatron.tensor_model_parallel_size * megatron.pipeline_model_parallel_size))
+    shared = megatron.tensor_model_parallel_size * megatron.context_parallel_size
+    return max(1, world // (shared * megatron.pipeline_model_parallel_size))
 
 
 def check_microbatches(mini: int, micro: int, *, mini_key: str, micro_key: str, dp: int) -> Iterator[str]:

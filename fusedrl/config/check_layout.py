@@ -10,6 +10,7 @@ from fusedrl.parallel.placement import stages_a_column
 
 TP = "tensor_model_parallel_size"
 PP = "pipeline_model_parallel_size"
+CP = "context_parallel_size"
 SPLITTING = ("fused_split", "zero_bubble")  # schedule.method's that split backwards
 
 
@@ -29,22 +30,14 @@ class ModelNumbers(Protocol):
 
 
 def check_ranks(megatron: MegatronConfig, *, key: str, world: int) -> Iterator[str]:
-    """tensor x pipeline divides the ranks of the job; there is no other way to share a model out."""
-    yield from _check_context(megatron, key=key)
-    tp, pp = megatron.tensor_model_parallel_size, megatron.pipeline_model_parallel_size
-    if world % (tp * pp):
+    """tensor x context x pipeline divides the ranks of the job; there is no other way to share a model out."""
+    tp, pp, cp = (getattr(megatron, size) for size in (TP, PP, CP))
+    each = tp * cp * pp
+    if world % each:
+        context = f"{key}.{CP}={cp} x " if cp > 1 else ""
         yield (
-            f"{key}.{TP}={tp} x {key}.{PP}={pp} = {tp * pp} does not divide the {world} ranks of this job; "
-            f"start a multiple of {tp * pp} ranks, or choose sizes that make {listed(divisors(world), near=tp * pp)}"
-        )
-
-
-def _check_context(megatron: MegatronConfig, *, key: str) -> Iterator[str]:
-    """Context parallelism would cut rows, which losses and messages take as whole."""
-    if megatron.context_parallel_size > 1:
-        yield (
-            f"{key}.context_parallel_size={megatron.context_parallel_size} is not supported; set it to 1, and for long "
-            f"sequences use {key}.{TP} with {key}.sequence_parallel, or {key}.recompute_granularity"
+            f"{key}.{TP}={tp} x {context}{key}.{PP}={pp} = {each} does not divide the {world} ranks of this job; "
+            f"start a multiple of {each} ranks, or choose sizes that make {listed(divisors(world), near=each)}"
         )
 
 

@@ -1,7 +1,7 @@
 """Sizes that follow from the configuration and the number of ranks: printed at the start, saved with the run.
 
     samples per step = data.train_batch_size x rollout.n          mini-batches = samples / ppo_mini_batch_size
-    dp = ranks / (tp x pp)                  micro-batches = ppo_mini_batch_size / dp / ppo_micro_batch_size_per_gpu
+    dp = ranks / (tp x cp x pp)             micro-batches = ppo_mini_batch_size / dp / ppo_micro_batch_size_per_gpu
 
 Under a budget of tokens the number of micro-batches follows from the samples; told is the most, where all are longest.
 They hold for a configuration without problems (fusedrl.config.validate).
@@ -30,6 +30,7 @@ class ModelSizes:
     micro_batches: int
     micro_batch: int
     token_budget: int | None = None
+    cp: int = 1
 
 
 @dataclass(frozen=True)
@@ -117,7 +118,8 @@ def _line(role: str, model: ModelSizes) -> str:
     batches = f"{model.micro_batches} micro-batches"
     if model.token_budget is not None:
         batches = f"up to {batches} of {model.token_budget} tokens"
-    return f"{role}: tp={model.tp} pp={model.pp} dp={model.dp}, {batches} on each replica"
+    context = f" cp={model.cp}" if model.cp > 1 else ""
+    return f"{role}: tp={model.tp}{context} pp={model.pp} dp={model.dp}, {batches} on each replica"
 
 
 def _work(config: PPOConfig, *, samples: int) -> dict[str, tuple[MegatronConfig, int, int]]:
@@ -136,8 +138,12 @@ def _sizes(
     megatron: MegatronConfig, *, world: int, samples: int, micro: int, budget: Budget | None, longest: int
 ) -> ModelSizes:
     dp = data_parallel(megatron, world=world)
-    tp, pp = megatron.tensor_model_parallel_size, megatron.pipeline_model_parallel_size
+    tp, pp, cp = (
+        megatron.tensor_model_parallel_size,
+        megatron.pipeline_model_parallel_size,
+        megatron.context_parallel_size,
+    )
     if budget is None:
-        return ModelSizes(tp, pp, dp, micro_batches=math.ceil(samples / dp / micro), micro_batch=micro)
+        return ModelSizes(tp, pp, dp, micro_batches=math.ceil(samples / dp / micro), micro_batch=micro, cp=cp)
     most, rows = budget.most(samples // dp, length=longest), budget.tokens // longest
-    return ModelSizes(tp, pp, dp, micro_batches=most, micro_batch=rows, token_budget=budget.tokens)
+    return ModelSizes(tp, pp, dp, micro_batches=most, micro_batch=rows, token_budget=budget.tokens, cp=cp)

@@ -23,6 +23,7 @@ from megatron.core.transformer.transformer_block import TransformerBlockSubmodul
 from megatron.core.transformer.transformer_config import TransformerConfig
 
 from fusedrl.models.architecture import Architecture, check_layout, pad_vocab
+from fusedrl.models.attention import GatheringAttention
 from fusedrl.models.fill import fill, rules_of
 from fusedrl.models.implementation import AUTO, Chosen, Implementation, choose
 from fusedrl.models.norm import LocalNorm
@@ -61,7 +62,7 @@ def build_model(
     options: how many layers each stage has, what is computed again in the backward.
     key: the config key to name where the groups cannot hold the model.
     """
-    tp, pp = groups.tp.size(), groups.pp.size()
+    tp, pp, cp = groups.tp.size(), groups.pp.size(), groups.cp.size()
     check_layout(arch, Layout(tp=tp, pp=pp if options.layers.even else 1), key=key)
     layers = _layers(arch, options, stages=pp, key=key)
     padded = padded_vocab or pad_vocab(arch.vocab_size, tp=tp)
@@ -72,7 +73,7 @@ def build_model(
     chosen = choose(implementation, key=key)
     _ensure_rng_tracker(groups.tp.rank())
     attention_buffer.apply()  # on CUDA, too: local attention takes its scratch from there
-    config = transformer_config(arch, tp=tp, pp=pp, dtype=dtype, chosen=chosen, options=options)
+    config = transformer_config(arch, tp=tp, pp=pp, cp=cp, dtype=dtype, chosen=chosen, options=options)
     # set after its own check, which allows it with one schedule of Megatron's alone
     config.delay_wgrad_compute = delay_weight_gradients and chosen.transformer_engine
     if not options.layers.even:
@@ -141,7 +142,14 @@ def _gpt_model(
 
 
 def transformer_config(
-    arch: Architecture, *, tp: int, pp: int, dtype: torch.dtype, chosen: Chosen, options: StageOptions = PLAIN
+    arch: Architecture,
+    *,
+    tp: int,
+    pp: int,
+    dtype: torch.dtype,
+    chosen: Chosen,
+    cp: int = 1,
+    options: StageOptions = PLAIN,
 ) -> TransformerConfig:
     """A config that no other model shares: Megatron keeps per-model callbacks and state on it."""
     cuda = torch.cuda.is_available()
@@ -165,6 +173,8 @@ def transformer_config(
         tensor_model_parallel_size=tp,
         sequence_parallel=options.sequence_parallel and tp > 1,
         pipeline_model_parallel_size=pp,
+        context_parallel_size=cp,
+        cp_comm_type="p2p",  # Transformer Engine's alone: keys and values go round the ranks
         params_dtype=dtype,
         pipeline_dtype=dtype,
         bf16=dtype == torch.bfloat16,
@@ -203,8 +213,10 @@ def _layer_spec(
         return get_gpt_layer_with_transformer_engine_spec(qk_layernorm=arch.qk_norm)
     layer = get_gpt_layer_local_spec(qk_layernorm=arch.qk_norm, normalization="RMSNorm")
     layer.submodules.input_layernorm = layer.submodules.pre_mlp_layernorm = LocalNorm
+    attention = layer.submodules.self_attention.submodules
+    if config.context_parallel_size > 1:
+        attention.core_attention = GatheringAttention
     if arch.qk_norm:
-        attention = layer.submodules.self_attention.submodules
         attention.q_layernorm = attention.k_layernorm = LocalNorm
     layers = get_num_layers_to_build(config, pp_rank=stage)
     return TransformerBlockSubmodules(layer_specs=[layer] * layers, layer_norm=LocalNorm)

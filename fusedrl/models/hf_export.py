@@ -44,7 +44,7 @@ def export_hf(
 ) -> None:
     """Write the model; collective over all ranks of its groups. All ranks see the finished folder on return."""
     folder, held = Path(folder), stages_of(model)
-    writes = groups.tp.rank() == 0 and groups.dp.rank() == 0
+    writes = groups.tp.rank() == 0 and groups.dp_cp.rank() == 0
     count = held[0].pg_collection.pp.size()
     for module in held:
         tensors = _whole_tensors(module, groups)

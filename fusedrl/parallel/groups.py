@@ -1,7 +1,7 @@
 """Process groups of one model, as the ProcessGroupCollection that Megatron's model, DDP and optimizer take.
 
 Each model has its own collection, hence its own communicators: two models' collectives never share one. All ranks must
-build the same collections in the same sequence. Context and expert parallelism are 1 here: their groups hold one rank.
+build the same collections in the same sequence. Expert parallelism is 1 here: its group holds one rank.
 Importing this module installs megatron_patches.
 """
 
@@ -26,17 +26,17 @@ SPANS = {
     "pp": "pp",
     "dp": "dp",
     "mp": "tp pp",
-    "tp_cp": "tp",
-    "dp_cp": "dp",
-    "tp_dp_cp": "tp dp",
+    "tp_cp": "tp cp",
+    "dp_cp": "cp dp",  # gradients are summed over it: ranks of either kind hold parts of one sum over tokens
+    "tp_dp_cp": "tp cp dp",
     "expt_tp": "tp",
     "tp_ep": "tp",
     "tp_ep_pp": "tp pp",
-    "expt_dp": "dp",
-    "intra_dp_cp": "dp",
-    "intra_expt_dp": "dp",
-    "intra_dist_opt": "tp pp dp",
-    "cp": "",
+    "expt_dp": "cp dp",
+    "intra_dp_cp": "cp dp",
+    "intra_expt_dp": "cp dp",
+    "intra_dist_opt": "tp cp dp pp",
+    "cp": "cp",
     "ep": "",
     "pos_embd": "",
 }

@@ -9,11 +9,14 @@ What Megatron's local layers save, N = B*T tokens, e bytes a number, on one of t
     context          A D e
     rotary           4 T D e a layer, whatever B
     MLP              5 I e                            gate and up, silu(gate), up, their product, and a sum with 0
-    last stage       a norm;  logits V e for each function of them (log-probabilities, entropy)
+    last stage       a norm;  logits V e, once for all functions of them (log-probabilities, entropy)
 
 Parts of attention, MLP and logits are divided by tp, with sequence parallelism norms, too. Recomputed layers keep their
 input alone; with selective recomputation queries, keys and values stay, scores do not. Transformer Engine's fused
 attention keeps no scores either: for it this is too much.
+
+Context parallelism divides N and T by cp, but not the keys that a token is compared with, A T 4 of scores a token. Its
+attention keeps the keys and values of all cp ranks, 2 K D e a token of each, not expanded to all heads.
 
 B rows, T tokens, H hidden, A heads, K key-value heads, D head size, I MLP size, V padded vocabulary
 """
@@ -30,24 +33,24 @@ SELECTIVE = "selective"
 
 @dataclass(frozen=True)
 class Activations:
-    """What a stage's forward leaves for its backward. logit_uses: functions of the logits that the loss computes."""
+    """What a stage's forward leaves for its backward."""
 
     sizes: Sizes
     head: Literal["lm", "value"] = "lm"
     tp: int = 1
     bytes_each: int = 4
     options: StageOptions = PLAIN
-    logit_uses: int = 1
+    cp: int = 1
 
     def nbytes(self, layers: int, *, rows: int, length: int, first: bool, last: bool) -> float:
         """Of a stage with so many layers; first, last: whether it holds the embedding, the head."""
         inputs, whole = self._kept(layers)
-        tokens = rows * length
+        tokens = rows * length / self.cp
         kept = whole * self._layer(tokens, length)
         kept += inputs * tokens * self.sizes.hidden_size * self.bytes_each / self._shares()
-        if inputs:
-            kept += 4 * length * self.sizes.head_dim  # the rotary embedding goes into each layer that is computed again
-        kept += length * length  # the causal mask, a byte each
+        if inputs:  # the rotary embedding goes into each layer that is computed again
+            kept += 4 * length / self.cp * self.sizes.head_dim
+        kept += self._mask(length, whole=whole)
         if first:
             kept += 8 * tokens
         return kept + (self._head(tokens) if last else 0.0)
@@ -56,9 +59,15 @@ class Activations:
         recompute = self.options.recompute
         return (0, layers) if recompute is None else recompute.kept_layers(layers)
 
-    def _layer(self, tokens: int, length: int) -> float:
+    def _mask(self, length: int, *, whole: int) -> float:
+        """The causal mask, a byte each. Megatron hands it from layer to layer; other attention has its own."""
+        if self.cp == 1:
+            return length * length
+        return length * length / self.cp if whole and not self._selective else 0.0
+
+    def _layer(self, tokens: float, length: int) -> float:
         mlp = 5 * self.sizes.ffn_hidden_size * self.bytes_each
-        rotary = 4 * length * self.sizes.head_dim * self.bytes_each
+        rotary = 4 * length / self.cp * self.sizes.head_dim * self.bytes_each
         return rotary + tokens * (2 * self._norm() + (mlp + self._attention(length)) / self.tp)
 
     def _shares(self) -> int:
@@ -68,14 +77,19 @@ class Activations:
     def _norm(self) -> float:
         return ((8 + self.bytes_each) * self.sizes.hidden_size + 4) / self._shares()
 
+    @property
+    def _selective(self) -> bool:
+        return self.options.recompute is not None and self.options.recompute.granularity == SELECTIVE
+
     def _attention(self, length: int) -> float:
         """Bytes a token, of all heads."""
-        a, e = self.sizes, self.bytes_each
-        selective = self.options.recompute is not None and self.options.recompute.granularity == SELECTIVE
+        a, e, selective = self.sizes, self.bytes_each, self._selective
         queries, keys = a.num_heads * a.head_dim, a.num_kv_heads * a.head_dim
         kept = 3 * queries if not selective else 2 * queries + keys
         scores = 0 if selective else a.num_heads * length * (4 + (e if e < 4 else 0))
         projection = queries + 2 * keys
+        if self.cp > 1 and not selective:
+            return (2 * queries + 2 * self.cp * keys) * e + scores + self._head_norms(projection_kept=False)
         whole = selective or queries == keys  # a view of the projection is kept
         kept += projection if whole else queries
         return kept * e + scores + self._head_norms(projection_kept=whole)
@@ -91,10 +105,10 @@ class Activations:
         copy = 0 if a.num_heads == a.num_kv_heads else 4 * a.num_heads * a.head_dim
         return normalised + copy + (0 if projection_kept else 4 * (a.num_heads + 2 * a.num_kv_heads) * a.head_dim)
 
-    def _head(self, tokens: int) -> float:
+    def _head(self, tokens: float) -> float:
         norm = tokens * self._norm()
         if self.head == "value":
             gathered = self.sizes.hidden_size * self.bytes_each * (1 - 1 / self._shares())
             return norm + tokens * gathered
         logits = pad_vocab(self.sizes.vocab_size, tp=self.tp) / self.tp * self.bytes_each
-        return norm + self.logit_uses * tokens * (logits + 13)  # 13: target, whether it is here, logarithm of the sum
+        return norm + tokens * (logits + 13)  # 13: target, whether it is here, logarithm of the sum

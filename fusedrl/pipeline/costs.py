@@ -58,10 +58,9 @@ class ConstantCost:
 
 @dataclass(frozen=True)
 class CountedCost:
-    """Operations of one rank of a stage: GFLOP (forward, backward) and MiB (activation), divided by tp.
+    """Operations of one rank of a stage: GFLOP (forward, backward) and MiB (activation), divided by tp and cp.
 
-    layers: of each stage. head: what the last stage ends with; embedding look-ups cost nothing. logit_uses: functions
-    of the logits that the loss computes, 2 with an entropy bonus.
+    layers: of each stage. head: what the last stage ends with; embedding look-ups cost nothing.
     """
 
     sizes: Sizes
@@ -70,12 +69,12 @@ class CountedCost:
     tp: int = 1
     bytes_each: int = 4
     options: StageOptions = PLAIN
-    logit_uses: int = 1
+    cp: int = 1
 
     def forward(self, stage: int, *, rows: int, length: int) -> float:
         tokens = rows * length
         layers = self.layers[stage] * (self._linear(tokens) + self._attention(tokens, length))
-        return round((layers + self._head(stage, tokens)) / self.tp / 1e9, 9)
+        return self._gflop(layers + self._head(stage, tokens))
 
     def backward(self, stage: int, *, rows: int, length: int) -> float:
         return round(2.0 * self.forward(stage, rows=rows, length=length) + self._again(stage, rows * length, length), 9)
@@ -84,11 +83,11 @@ class CountedCost:
         """A value head's is computed in B, as norms' and biases' are."""
         tokens = rows * length
         head = self._head(stage, tokens) if self.head == "lm" else 0.0
-        return round((self.layers[stage] * self._linear(tokens) + head) / self.tp / 1e9, 9)
+        return self._gflop(self.layers[stage] * self._linear(tokens) + head)
 
     def activation(self, stage: int, *, rows: int, length: int) -> float:
         """Between a B and its W a stage holds the inputs and the output gradients of its matrix products: not more."""
-        kept = Activations(self.sizes, self.head, self.tp, self.bytes_each, self.options, self.logit_uses)
+        kept = Activations(self.sizes, self.head, self.tp, self.bytes_each, self.options, self.cp)
         first, last = stage == 0, self._is_last(stage)
         return round(kept.nbytes(self.layers[stage], rows=rows, length=length, first=first, last=last) / 2**20, 6)
 
@@ -99,8 +98,11 @@ class CountedCost:
             return 0.0
         layers, attention = self.layers[stage], self._attention(tokens, length)
         if recompute.granularity == "selective":
-            return layers * attention / self.tp / 1e9
-        return recompute.layers_again(layers) * (self._linear(tokens) + attention) / self.tp / 1e9
+            return layers * attention / (self.tp * self.cp) / 1e9
+        return recompute.layers_again(layers) * (self._linear(tokens) + attention) / (self.tp * self.cp) / 1e9
+
+    def _gflop(self, operations: float) -> float:
+        return round(operations / (self.tp * self.cp) / 1e9, 9)
 
     def _linear(self, tokens: int) -> int:
         """A layer's products with weights, forward."""

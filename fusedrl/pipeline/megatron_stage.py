@@ -2,10 +2,12 @@
 
 A GPTModel built for a stage takes tokens on its first stage and `set_input_tensor` elsewhere; positions are needed on
 every stage (rotary embeddings). What passes between stages is [T, B, H], with sequence parallelism [T / tp, B, H]; T is
-then padded on the right to a multiple of tp, which no token before sees, and outputs are cut to T.
+then padded on the right to a multiple of tp, which no token before sees, and outputs are cut to T. On context-parallel
+ranks T is a share of the row (fusedrl.pipeline.tokens), and so are outputs. Both ends of a message know its shape.
 
 Rows are padded on the right, so the mask is the plain causal one. The local attention of the CPU builds its own mask
-on the current CUDA device, so it is given one here; on CUDA none is passed and the kernels' causal mode serves.
+on the current CUDA device, so it is given one here; on CUDA none is passed and the kernels' causal mode serves. Context
+parallelism brings its own attention, which needs no mask either.
 
 Weight gradients can be put off (split backwards): those of Megatron's own layers by megatron_patches.weight_gradients,
 those of Transformer Engine's by its `delay_wgrad_compute`. Where whole layers are computed again in the backward they
@@ -20,7 +22,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn.functional import pad
 
 from fusedrl.models.stages import stages_of
 from fusedrl.parallel.layout import Layout
@@ -28,36 +29,32 @@ from fusedrl.parallel.placement import place_stages
 from fusedrl.pipeline.microbatch import MicroBatch
 from fusedrl.pipeline.postponed import postpone
 from fusedrl.pipeline.stage import PipelineModel
+from fusedrl.pipeline.tokens import SharedRows, TokenForm, WholeRows
 from megatron_patches import weight_gradients
 
 TE_MODULE = "megatron.core.extensions.transformer_engine"
 
 
 class MegatronStage:
-    """A GPTModel called the way the executor calls stages."""
+    """A GPTModel called the way the executor calls stages. tokens: how rows lie in it."""
 
-    def __init__(self, module: Any, *, multiple: int = 1) -> None:
-        self._module, self._multiple = module, multiple
+    def __init__(self, module: Any, *, tokens: TokenForm) -> None:
+        self._module, self._tokens = module, tokens
 
     def __call__(self, microbatch: MicroBatch, received: Tensor | None) -> Tensor:
-        tokens_BT, device = microbatch.tokens_BT, microbatch.tokens_BT.device
-        length = _rounded(microbatch.length, self._multiple)
-        if length > microbatch.length:
-            tokens_BT = pad(tokens_BT, (0, length - microbatch.length))
         self._module.set_input_tensor(received)
         output = self._module(
-            input_ids=tokens_BT,
-            position_ids=torch.arange(length, device=device).expand(microbatch.rows, -1),
-            attention_mask=causal_mask(length, device),
+            input_ids=self._tokens.enter(microbatch.tokens_BT, microbatch),
+            position_ids=self._tokens.enter(microbatch.position_ids_BT(), microbatch),
+            attention_mask=self._mask(microbatch),
         )
         self._module.set_input_tensor(None)  # or the module would keep the last input alive until its next call
-        padded = self._module.post_process and length > microbatch.length
-        return output[:, : microbatch.length] if padded else output
+        return self._tokens.leave(output, microbatch) if self._module.post_process else output
 
-
-def _rounded(length: int, multiple: int) -> int:
-    """The length up to the next multiple."""
-    return -(-length // multiple) * multiple
+    def _mask(self, microbatch: MicroBatch) -> Tensor | None:
+        if not isinstance(self._tokens, WholeRows):
+            return None
+        return causal_mask(self._tokens.shape(microbatch)[1], microbatch.tokens_BT.device)
 
 
 @lru_cache(maxsize=64)
@@ -71,10 +68,11 @@ def causal_mask(length: int, device: torch.device) -> Tensor | None:
 
 
 def columns_of(layout: Layout) -> tuple[tuple[int, ...], ...]:
-    """World ranks by pipeline column, for each (dp, tp) coordinate, tp fastest."""
+    """World ranks by pipeline column, for each (dp, cp, tp) coordinate, tp fastest."""
     return tuple(
-        tuple(layout.rank(tp_i=tp, dp_i=dp, pp_i=pp) for pp in range(layout.pp))
+        tuple(layout.rank(tp_i=tp, cp_i=cp, dp_i=dp, pp_i=pp) for pp in range(layout.pp))
         for dp in range(layout.dp)
+        for cp in range(layout.cp)
         for tp in range(layout.tp)
     )
 
@@ -92,14 +90,17 @@ def megatron_model(
     te_layers = {stage: _te_layers(each) for stage, each in zip(held, modules, strict=True)}
     own_way = any(te_layers.values())
     shares = layout.tp if config.sequence_parallel else 1
+    tokens = _token_form(modules[0], cp=layout.cp, shares=shares)
     delays = own_way and config.delay_wgrad_compute
     return PipelineModel(
         name=name,
         placement=columns,
         columns=columns_of(layout),
         tp=layout.tp,
-        stages={stage: MegatronStage(each, multiple=shares) for stage, each in zip(held, modules, strict=True)},
-        message_shape=_message_shape(config, shares=shares),
+        cp=layout.cp,
+        tokens=tokens,
+        stages={stage: MegatronStage(each, tokens=tokens) for stage, each in zip(held, modules, strict=True)},
+        message_shape=_message_shape(config, tokens=tokens, shares=shares),
         dtype=config.pipeline_dtype or config.params_dtype,
         device=next(modules[0].parameters()).device,
         modules=tuple(modules),
@@ -141,8 +142,19 @@ def _compute_delayed(layers: list[Any]) -> None:
         layer.backward_dw()
 
 
-def _message_shape(config: Any, *, shares: int) -> Callable[[MicroBatch], tuple[int, ...]]:
-    return lambda batch: (_rounded(batch.length, shares) // shares, batch.rows, config.hidden_size)
+def _token_form(module: Any, *, cp: int, shares: int) -> TokenForm:
+    """shares: ranks that share the tokens for sequence parallelism."""
+    if cp == 1:
+        return WholeRows(multiple=shares)
+    return SharedRows(module.pg_collection.cp, multiple=2 * cp * shares)
+
+
+def _message_shape(config: Any, *, tokens: TokenForm, shares: int) -> Callable[[MicroBatch], tuple[int, ...]]:
+    def shape(batch: MicroBatch) -> tuple[int, ...]:
+        rows, length = tokens.shape(batch)
+        return length // shares, rows, config.hidden_size
+
+    return shape
 
 
 def refuse_unsupported(name: str, config: Any) -> None:

@@ -15,14 +15,22 @@ from torch import Tensor
 
 @dataclass(frozen=True, eq=False)
 class MicroBatch:
-    """tokens_BT (int64) and named tensors whose first dimension is B. All pipeline ranks of a replica hold the same."""
+    """tokens_BT (int64) and named tensors whose first dimension is B. All pipeline ranks of a replica hold the same.
+
+    lengths: of each row, without padding; by default T.
+    """
 
     tokens_BT: Tensor
     fields: Mapping[str, Tensor] = field(default_factory=dict)
+    lengths: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         if self.tokens_BT.dim() != 2 or self.tokens_BT.numel() == 0:
             raise ValueError(f"micro-batch: tokens must be a non-empty [B, T], got {list(self.tokens_BT.shape)}")
+        if not self.lengths:
+            object.__setattr__(self, "lengths", (self.length,) * self.rows)
+        if len(self.lengths) != self.rows or min(self.lengths) < 1 or max(self.lengths) > self.length:
+            raise ValueError(f"micro-batch: row lengths {self.lengths} do not fit tokens {list(self.tokens_BT.shape)}")
         for name, value in self.fields.items():
             if value.shape[0] != self.rows:
                 raise ValueError(f"micro-batch: field {name} has {value.shape[0]} rows, tokens have {self.rows}")
@@ -76,7 +84,8 @@ def gather_microbatches(
         longest = int(lengths_B[rows].max())
         length = min(full, -(-longest // multiple) * multiple)
         trimmed = {name: _trim(x[rows], full=full, length=length).to(device) for name, x in (fields or {}).items()}
-        pieces.append(MicroBatch(tokens_BT[rows, :length].contiguous().to(device), trimmed))
+        tokens = tokens_BT[rows, :length].contiguous().to(device)
+        pieces.append(MicroBatch(tokens, trimmed, tuple(lengths_B[rows].tolist())))
     return pieces
 
 

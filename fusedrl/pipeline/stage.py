@@ -23,6 +23,7 @@ import torch
 from torch import Tensor
 
 from fusedrl.pipeline.microbatch import MicroBatch
+from fusedrl.pipeline.tokens import TokenForm, WholeRows
 
 Metrics = Mapping[str, Tensor | float]
 LossFunction = Callable[[Tensor, MicroBatch], tuple[Tensor, Metrics]]
@@ -47,12 +48,13 @@ class PipelineModel:
     """A model as this rank sees it: the stages it holds, and what passes between stages.
 
     placement: pipeline column of each stage; the same on all ranks, as are the columns.
-    columns: for each (dp, tp) coordinate, tp fastest, the world ranks by pipeline column.
+    columns: for each (dp, cp, tp) coordinate, tp fastest, the world ranks by pipeline column.
     message_shape: shape of the tensor between two stages, the same for every boundary of the model.
     modules: what to switch between train and eval. before_pass: called before the first op of each pass.
     splits: whether the stages' layers can put their weight gradients off (fusedrl.pipeline.postponed).
     delayed: by stage, what computes the weight gradients that its layers put off by themselves in every backward, the
     earliest backward's first.
+    tokens: how rows lie in the stages, and so which tokens an output holds.
     """
 
     name: str
@@ -64,6 +66,8 @@ class PipelineModel:
     device: torch.device = field(default_factory=lambda: torch.device("cpu"))
     modules: tuple[torch.nn.Module, ...] = ()
     tp: int = 1
+    cp: int = 1
+    tokens: TokenForm = field(default_factory=WholeRows)
     before_pass: Callable[[], None] | None = None
     splits: bool = False
     delayed: Mapping[int, Callable[[], None]] = field(default_factory=dict)
@@ -79,9 +83,10 @@ class PipelineModel:
         return mine[0]
 
     def speaks(self, world_rank: int) -> bool:
-        """Whether a rank speaks for its model replica: the last stage's first tensor-parallel rank."""
+        """Whether a rank speaks for its model replica: the first of the last stage's tensor- and context-parallel
+        ranks, who all hold the same loss and results."""
         index = self.columns.index(self.ranks(world_rank))
-        return index % self.tp == 0 and self.ranks(world_rank)[self.placement[-1]] == world_rank
+        return index % (self.tp * self.cp) == 0 and self.ranks(world_rank)[self.placement[-1]] == world_rank
 
     def held_by(self, world_rank: int) -> tuple[int, ...]:
         """The stages that a rank must hold."""

@@ -17,6 +17,7 @@ def planned_cost(
     *,
     tp: int,
     stages: int,
+    cp: int = 1,
     dtype: torch.dtype = torch.float32,
     options: StageOptions = PLAIN,
 ) -> Cost:
@@ -27,4 +28,4 @@ def planned_cost(
         return ConstantCost(*times, memory=constants.activation, weight_time=constants.backward_weight)
     head: Literal["lm", "value"] = "lm" if role in ("actor", "ref") else "value"
     layers = options.layers.over(stages, total=architecture.num_layers)
-    return CountedCost(architecture, layers, head=head, tp=tp, bytes_each=dtype.itemsize, options=options)
+    return CountedCost(architecture, layers, head=head, tp=tp, bytes_each=dtype.itemsize, options=options, cp=cp)

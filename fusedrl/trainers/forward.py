@@ -18,6 +18,7 @@ from fusedrl.config.budgets import Budget
 from fusedrl.models.logprob import entropy, token_log_probs
 from fusedrl.pipeline.executor import Executor, Work
 from fusedrl.pipeline.microbatch import MicroBatch, gather_microbatches
+from fusedrl.pipeline.tokens import next_tokens
 from fusedrl.rl.alignment import outputs_for_response
 from fusedrl.trainers.cutting import replica_groups
 from fusedrl.trainers.planning import Planner
@@ -44,34 +45,37 @@ class Inference:
 def log_probs(role: Role, *, temperature: float, width: int, with_entropy: bool) -> Collect:
     """Log-probability of each response token, and the entropy of its distribution where asked for."""
 
-    def collect(logits_BSV: Tensor, microbatch: MicroBatch) -> Tensor:
-        logits_BSV, targets_BS = logits_BSV[:, :-1], microbatch.tokens_BT[:, 1:]
+    tokens = role.pipeline.tokens
+
+    def collect(logits: Tensor, microbatch: MicroBatch) -> Tensor:
         options = {"tp_group": role.groups.tp, "vocab_size": role.vocab_size, "temperature": temperature}
-        found = [token_log_probs(logits_BSV, targets_BS, **options)]
+        found = [token_log_probs(logits, next_tokens(tokens, microbatch), **options)]
         if with_entropy:
-            found.append(entropy(logits_BSV, **options))
+            found.append(entropy(logits, **options))
+        found_BS = [tokens.spread(each, microbatch)[:, :-1] for each in found]  # the last token predicts none
         prompts_B = microbatch["prompt_lengths"]
-        return torch.stack([outputs_for_response(x_BS, prompts_B, width=width) for x_BS in found], dim=1)
+        return torch.stack([outputs_for_response(x_BS, prompts_B, width=width) for x_BS in found_BS], dim=1)
 
     return collect
 
 
-def values(*, width: int) -> Collect:
+def values(role: Role, *, width: int) -> Collect:
     """The critic's value before each response token."""
 
-    def collect(values_BS1: Tensor, microbatch: MicroBatch) -> Tensor:
-        values_BS = values_BS1.squeeze(-1).float()
+    def collect(values: Tensor, microbatch: MicroBatch) -> Tensor:
+        values_BS = role.pipeline.tokens.spread(values.squeeze(-1).float(), microbatch)
         return outputs_for_response(values_BS, microbatch["prompt_lengths"], width=width)[:, None]
 
     return collect
 
 
-def last_scores() -> Collect:
+def last_scores(role: Role) -> Collect:
     """A reward model's score: its output at the row's last token, K = R = 1."""
 
-    def collect(scores_BS1: Tensor, microbatch: MicroBatch) -> Tensor:
+    def collect(scores: Tensor, microbatch: MicroBatch) -> Tensor:
+        scores_BS = role.pipeline.tokens.spread(scores.squeeze(-1).float(), microbatch)
         last_B = microbatch["lengths"] - 1
-        return scores_BS1.squeeze(-1).float().gather(1, last_B[:, None])[:, None]
+        return scores_BS.gather(1, last_B[:, None])[:, None]
 
     return collect
 
@@ -123,7 +127,7 @@ def _microbatches(samples: Samples, groups: Sequence[Tensor], *, device: torch.d
 def _everywhere(outputs: Mapping[int, Tensor], rows_N: Tensor, *, inference: Inference, size: int) -> Tensor:
     """[B, K, W] on all ranks from the micro-batches' results on last stages."""
     whole_BKW = torch.zeros(size, len(inference.names), inference.width, device=inference.role.device)
-    if outputs and inference.role.tp_rank == 0:
+    if outputs and inference.role.pipeline.speaks(dist.get_rank()):
         whole_BKW[rows_N.to(whole_BKW.device)] = torch.cat([outputs[m] for m in sorted(outputs)]).float()
     dist.all_reduce(whole_BKW)
     return whole_BKW.cpu()

@@ -1,9 +1,10 @@
 """PPO's losses as the pipeline's last stages compute them: output of the model -> this micro-batch's share.
 
 Every loss is divided by the count over the whole mini-batch, on all data-parallel ranks, before backward. Shares of
-micro-batches and ranks therefore add up to the loss, and so do their gradients.
+micro-batches and ranks therefore add up to the loss, and so do their gradients. Where a model's output holds other
+tokens than whole rows (fusedrl.pipeline.tokens), results a token are spread to rows first.
 
-Shapes: B rows, S tokens of a row, R response tokens, V vocabulary (this rank's part).
+Shapes: B rows, S tokens of a row, R response tokens.
 """
 
 from typing import Any
@@ -14,6 +15,7 @@ from fusedrl.config.schema import ActorConfig, CriticConfig
 from fusedrl.models.logprob import entropy, token_log_probs
 from fusedrl.pipeline.microbatch import MicroBatch
 from fusedrl.pipeline.stage import LossFunction
+from fusedrl.pipeline.tokens import next_tokens
 from fusedrl.rl import losses
 from fusedrl.rl.aggregate import normalizer
 from fusedrl.rl.alignment import outputs_for_response
@@ -31,14 +33,18 @@ def policy_loss(config: ActorConfig, mask_BR: Tensor, *, actor: Role, temperatur
     }
     low, high = config.clip_ratio_low, config.clip_ratio_high
 
-    def loss(logits_BSV: Tensor, batch: MicroBatch) -> tuple[Tensor, dict[str, Tensor]]:
-        logits_BSV, targets_BS, mask_BR = logits_BSV[:, :-1], batch.tokens_BT[:, 1:], batch["mask"]
+    tokens_of = actor.pipeline.tokens
+
+    def loss(logits: Tensor, batch: MicroBatch) -> tuple[Tensor, dict[str, Tensor]]:
+        mask_BR = batch["mask"]
         width = mask_BR.shape[1]
 
-        def responses(x_BS: Tensor) -> Tensor:
-            return outputs_for_response(x_BS, batch["prompt_lengths"], width=width)
+        def responses(results: Tensor) -> Tensor:
+            results_BS = tokens_of.spread(results, batch)[:, :-1]  # the last token predicts none
+            return outputs_for_response(results_BS, batch["prompt_lengths"], width=width)
 
-        logp_BR = responses(token_log_probs(logits_BSV, targets_BS, **options))
+        # of all positions: without the last, each function of the logits would make and keep a copy of them
+        logp_BR = responses(token_log_probs(logits, next_tokens(tokens_of, batch), **options))
         total, metrics = losses.policy_loss(
             logp_BR,
             batch["old_logp"],
@@ -51,7 +57,7 @@ def policy_loss(config: ActorConfig, mask_BR: Tensor, *, actor: Role, temperatur
             **whole,
         )
         if config.entropy_coeff:
-            bonus, found = losses.entropy(responses(entropy(logits_BSV, **options)), mask_BR, **whole)
+            bonus, found = losses.entropy(responses(entropy(logits, **options)), mask_BR, **whole)
             total, metrics = losses.total(total, entropy=bonus, entropy_coeff=config.entropy_coeff), metrics | found
         if config.use_kl_loss:
             kl, found = losses.kl_loss(logp_BR, batch["ref_logp"], mask_BR, kind=config.kl_loss_type, **whole)
@@ -61,14 +67,14 @@ def policy_loss(config: ActorConfig, mask_BR: Tensor, *, actor: Role, temperatur
     return loss
 
 
-def value_loss(config: CriticConfig, mask_BR: Tensor) -> LossFunction:
+def value_loss(config: CriticConfig, mask_BR: Tensor, *, critic: Role) -> LossFunction:
     """The critic's loss. `mask_BR` is the whole mini-batch's, for the normalizer."""
     whole = _whole(mask_BR, mode=config.loss_agg_mode)
     tokens = normalizer(mask_BR, mode="token-mean")
 
-    def loss(values_BS1: Tensor, batch: MicroBatch) -> tuple[Tensor, dict[str, Tensor]]:
+    def loss(values: Tensor, batch: MicroBatch) -> tuple[Tensor, dict[str, Tensor]]:
         mask_BR = batch["mask"]
-        values_BS = values_BS1.squeeze(-1).float()
+        values_BS = critic.pipeline.tokens.spread(values.squeeze(-1).float(), batch)
         values_BR = outputs_for_response(values_BS, batch["prompt_lengths"], width=mask_BR.shape[1])
         return losses.value_loss(
             values_BR,

@@ -9,6 +9,7 @@ Shapes of replicas may differ, so ranks first agree on the largest: one order se
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch.distributed as dist
 
@@ -202,5 +203,5 @@ def planned(role: Role, *, shapes: Shapes, trains: bool, cost: Cost) -> Planned:
 
 def _cost(schedule: ScheduleConfig, role: Role) -> Cost:
     stages, dtype = len(role.pipeline.placement), role.spec.dtype
-    built = {"tp": role.layout.tp, "stages": stages, "dtype": dtype, "options": role.spec.options}
-    return planned_cost(schedule, role.name, role.architecture, **built)
+    built: dict[str, Any] = {"tp": role.layout.tp, "cp": role.layout.cp, "dtype": dtype, "options": role.spec.options}
+    return planned_cost(schedule, role.name, role.architecture, stages=stages, **built)

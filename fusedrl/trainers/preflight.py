@@ -176,6 +176,7 @@ def _plan(config: PPOConfig, models: Mapping[str, Architecture], *, world: int) 
                     name,
                     models[name],
                     tp=layout.tp,
+                    cp=layout.cp,
                     stages=stages,
                     options=stage_options(megatron[name]),
                 ),

@@ -88,7 +88,7 @@ class RoleSpec:
     ) -> "RoleSpec":
         """From the configuration of a layout; the data-parallel size is what is left of the world."""
         tp, pp = megatron.tensor_model_parallel_size, megatron.pipeline_model_parallel_size
-        layout = Layout.for_world(dist.get_world_size(), tp=tp, pp=pp, key=key)
+        layout = Layout.for_world(dist.get_world_size(), tp=tp, pp=pp, cp=megatron.context_parallel_size, key=key)
         dtype, implementation = getattr(torch, megatron.dtype), implementation_of(megatron)
         built = implementation, stage_options(megatron), megatron.overlap_grad_reduce
         return RoleSpec(name, key, folder, layout, dtype, head, reverse, placement, splits, *built)

@@ -2,7 +2,7 @@
 
     rows -> micro-batches -> one pass, F and B -> optimizer step;  the loss counts answer tokens (and the end) only
 
-Shapes: B rows, S tokens of a row, V vocabulary (this rank's part).
+Shapes: B rows, S tokens of a row.
 """
 
 from dataclasses import dataclass, field
@@ -17,6 +17,7 @@ from fusedrl.pipeline.executor import Executor, Work
 from fusedrl.pipeline.microbatch import MicroBatch, gather_microbatches
 from fusedrl.pipeline.results import gather_report
 from fusedrl.pipeline.stage import LossFunction
+from fusedrl.pipeline.tokens import next_tokens
 from fusedrl.pipeline.training import train_pass
 from fusedrl.rl.aggregate import aggregate, normalizer
 from fusedrl.rl.alignment import label_mask
@@ -85,10 +86,11 @@ def sft_loss(model: Role, label_mask_BS: Tensor) -> LossFunction:
     """Mean negative log-likelihood of the labels of the whole batch, whose mask is given."""
     labels = normalizer(label_mask(label_mask_BS), mode="token-mean")
 
-    def loss(logits_BSV: Tensor, batch: MicroBatch) -> tuple[Tensor, dict[str, Tensor]]:
-        logp_BS = token_log_probs(
-            logits_BSV[:, :-1], batch.tokens_BT[:, 1:], tp_group=model.groups.tp, vocab_size=model.vocab_size
-        )
+    tokens, options = model.pipeline.tokens, {"tp_group": model.groups.tp, "vocab_size": model.vocab_size}
+
+    def loss(logits: Tensor, batch: MicroBatch) -> tuple[Tensor, dict[str, Tensor]]:
+        logp = token_log_probs(logits, next_tokens(tokens, batch), **options)
+        logp_BS = tokens.spread(logp, batch)[:, :-1]  # the last token predicts none
         share = aggregate(-logp_BS, label_mask(batch["label_mask"]), normalizer=labels)
         return share, {"train/loss": share.detach()}
 

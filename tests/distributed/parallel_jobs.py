@@ -12,13 +12,13 @@ from fusedrl.parallel.pipeline_view import plain, stage_ranks
 from fusedrl.parallel.placement import place_stages
 
 
-def members_of_groups(layout: tuple[int, int, int], *, reverse: bool, placement: str | None = None) -> dict[str, Any]:
+def members_of_groups(layout: tuple[int, ...], *, reverse: bool, placement: str | None = None) -> dict[str, Any]:
     """Global ranks of each of this rank's groups, its stage, and the ranks of all stages."""
     columns = None if placement is None else place_stages(layout[1], shape=placement, reverse=reverse)
     groups = build_groups(Layout(*layout), reverse_pipeline=reverse, placement=columns)
     found = {
         name: dist.get_process_group_ranks(group)
-        for name in ("tp", "dp", "mp", "embd", "cp", "intra_dist_opt")
+        for name in ("tp", "dp", "mp", "embd", "cp", "dp_cp", "intra_dist_opt")
         if (group := getattr(groups, name)) is not None
     }
     return found | {"stage": groups.pp.rank(), "stages": stage_ranks(groups.pp)}

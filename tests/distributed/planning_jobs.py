@@ -29,7 +29,7 @@ def train(folder: str, *, pp: int, steps: int, micro: int, uneven: bool, **sched
     planner = Planner(ScheduleConfig(**(UNEVEN if uneven else {}), **schedule))
     learners = {
         "actor": Learner(actor, micro, lambda m: losses.policy_loss(ActorConfig(), m, actor=actor, temperature=1.0)),
-        "critic": Learner(critic, micro, lambda m: losses.value_loss(CriticConfig(), m)),
+        "critic": Learner(critic, micro, lambda m: losses.value_loss(CriticConfig(), m, critic=critic)),
     }
     samples = random_samples(16)
     values_BR = torch.linspace(-1.0, 1.0, 16 * WIDTH).view(16, WIDTH)

@@ -3,6 +3,7 @@
 Shapes: B samples, S tokens of a row, R response tokens.
 """
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -51,8 +52,11 @@ def random_samples(size: int) -> Samples:
     return gather_samples(completions, max_response_length=WIDTH, pad_id=0)
 
 
-def build(folder: str, *, tp: int, pp: int, placement: str = "line") -> tuple[TrainedRole, TrainedRole]:
-    megatron = MegatronConfig(tensor_model_parallel_size=tp, pipeline_model_parallel_size=pp)
+def build(
+    folder: str, *, tp: int, pp: int, placement: str = "line", keys: Mapping[str, Any] | None = None
+) -> tuple[TrainedRole, TrainedRole]:
+    """keys: more of both layouts' configuration."""
+    megatron = MegatronConfig(tensor_model_parallel_size=tp, pipeline_model_parallel_size=pp, **(keys or {}))
     optim = OptimConfig(lr=1e-2)
     place: dict[str, Any] = {"placement": placement, "splits": True}
     actor = RoleSpec.of("actor", megatron, key="actor", folder=folder, **place)
@@ -71,14 +75,20 @@ def experience_of(samples: Samples, *, found: dict[str, torch.Tensor]) -> Experi
 
 
 def infer_all(
-    folder: str, *, tp: int, pp: int, ref_pp: int, tokens: tuple[int, ...] = (0, 0, 0)
+    folder: str,
+    *,
+    tp: int,
+    pp: int,
+    ref_pp: int,
+    tokens: tuple[int, ...] = (0, 0, 0),
+    keys: Mapping[str, Any] | None = None,
 ) -> dict[str, list[Any]]:
     """Log-probabilities, entropy, reference log-probabilities and values of random samples.
 
-    tokens: budgets of actor, critic and reference; 0: micro-batches by samples.
+    tokens: budgets of actor, critic and reference; 0: micro-batches by samples. keys: more of all layouts.
     """
-    actor, critic = build(folder, tp=tp, pp=pp)
-    ref_layout = MegatronConfig(pipeline_model_parallel_size=ref_pp)
+    actor, critic = build(folder, tp=tp, pp=pp, keys=keys)
+    ref_layout = MegatronConfig(pipeline_model_parallel_size=ref_pp, **(keys or {}))
     ref = build_role(RoleSpec.of("ref", ref_layout, key="ref", folder=folder), seed=0, timeout_s=TIMEOUT_S)
     samples = random_samples(8)
     logp = forward.log_probs(actor, temperature=0.7, width=WIDTH, with_entropy=True)
@@ -87,7 +97,7 @@ def infer_all(
     found = infer(
         {
             "actor": Inference(actor, 2, ("logp", "entropy"), WIDTH, logp, budgets[0]),
-            "critic": Inference(critic, 4, ("values",), WIDTH, forward.values(width=WIDTH), budgets[1]),
+            "critic": Inference(critic, 4, ("values",), WIDTH, forward.values(critic, width=WIDTH), budgets[1]),
             "ref": Inference(ref, 1, ("ref_logp",), WIDTH, ref_logp, budgets[2]),
         },
         samples,
@@ -110,12 +120,13 @@ def train(
     tokens: tuple[int, ...] = (0, 0),
     multiple: int = 1,
     profile: bool = True,
+    keys: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Two epochs of two mini-batches; metrics of all updates, this rank's weights, planned times of all F0.
 
     tokens: budgets of actor and critic, in place of the numbers of samples; 0: none. multiple: of its micro-batches.
     """
-    actor, critic = build(folder, tp=tp, pp=pp, placement=placement)
+    actor, critic = build(folder, tp=tp, pp=pp, placement=placement, keys=keys)
     executor = make_executor([actor, critic], timeout_s=TIMEOUT_S)
     planner = Planner(ScheduleConfig(method=method, profile=profile))
     samples = random_samples(16)
@@ -123,7 +134,9 @@ def train(
     logp = forward.log_probs(actor, temperature=1.0, width=WIDTH, with_entropy=False)
     inferences = {
         "actor": Inference(actor, actor_micro, ("logp",), WIDTH, logp, actor_budget),
-        "critic": Inference(critic, critic_micro, ("values",), WIDTH, forward.values(width=WIDTH), critic_budget),
+        "critic": Inference(
+            critic, critic_micro, ("values",), WIDTH, forward.values(critic, width=WIDTH), critic_budget
+        ),
     }
     found = infer(inferences, samples, executor=executor, planner=planner)
     experience = experience_of(samples, found={**found, "ref_logp": found["logp"] - 0.1})
@@ -135,7 +148,9 @@ def train(
             lambda mask: losses.policy_loss(actor_config, mask, actor=actor, temperature=1.0),
             actor_budget,
         ),
-        "critic": Learner(critic, critic_micro, lambda mask: losses.value_loss(critic_config, mask), critic_budget),
+        "critic": Learner(
+            critic, critic_micro, lambda mask: losses.value_loss(critic_config, mask, critic=critic), critic_budget
+        ),
     }
     updates = [
         update(learners, experience, rows_N, executor=executor, planner=planner)

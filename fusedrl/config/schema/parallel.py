@@ -7,7 +7,7 @@ from fusedrl.config.schema.fields import key
 
 @dataclass(frozen=True)
 class MegatronConfig:
-    """Layout of one model. The data-parallel size is what is left: ranks / (tensor x pipeline)."""
+    """Layout of one model. The data-parallel size is what is left: ranks / (tensor x context x pipeline)."""
 
     tensor_model_parallel_size: int = key(
         1, help="Ranks that share each layer (tp); divides heads and KV heads", at_least=1
@@ -18,7 +18,7 @@ class MegatronConfig:
     pipeline_model_parallel_size: int = key(
         1, help="Pipeline stages (pp); divides the layers unless told below", at_least=1
     )
-    context_parallel_size: int = key(1, help="Ranks that share the tokens of a row; more than 1 is refused", at_least=1)
+    context_parallel_size: int = key(1, help="Ranks that share the tokens of each row (cp), for long rows", at_least=1)
     num_layers_in_first_pipeline_stage: int | None = key(
         None, help="Layers of the model's first stage, the others share the rest evenly; null: even", at_least=1
     )

@@ -23,13 +23,15 @@ PP = "pipeline_model_parallel_size"
 TP = "tensor_model_parallel_size"
 
 
-def megatron(*, tp: int = 1, pp: int = 1) -> MegatronConfig:
-    return MegatronConfig(tensor_model_parallel_size=tp, pipeline_model_parallel_size=pp)
+def megatron(*, tp: int = 1, pp: int = 1, cp: int = 1) -> MegatronConfig:
+    return MegatronConfig(tensor_model_parallel_size=tp, pipeline_model_parallel_size=pp, context_parallel_size=cp)
 
 
-@given(st.integers(1, 8), st.integers(1, 8), st.integers(1, 32))
-def test_ranks_are_refused_exactly_where_tp_x_pp_does_not_divide_them(tp: int, pp: int, world: int) -> None:
-    assert bool(list(check_ranks(megatron(tp=tp, pp=pp), key="k", world=world))) == (world % (tp * pp) != 0)
+@given(st.integers(1, 8), st.integers(1, 8), st.integers(1, 3), st.integers(1, 32))
+def test_ranks_are_refused_exactly_where_tp_x_cp_x_pp_does_not_divide_them(
+    tp: int, pp: int, cp: int, world: int
+) -> None:
+    assert bool(list(check_ranks(megatron(tp=tp, pp=pp, cp=cp), key="k", world=world))) == (world % (tp * cp * pp) != 0)
 
 
 @given(st.integers(1, 40), st.integers(1, 12))
@@ -78,10 +80,9 @@ def test_messages_name_key_numbers_and_what_fits() -> None:
     ]
 
 
-@pytest.mark.parametrize("key", ["actor_rollout_ref.actor.megatron", "critic.megatron"])
-def test_context_parallelism_is_refused(key: str) -> None:
-    (found,) = check_ppo_layouts(changed(ppo(), {f"{key}.context_parallel_size": 2}), world=2, models={})
-    assert found.startswith(f"{key}.context_parallel_size=2 is not supported; set it to 1")
+def test_ranks_that_share_rows_are_told_where_they_do_not_divide_the_world() -> None:
+    (found,) = check_ranks(MegatronConfig(context_parallel_size=2, tensor_model_parallel_size=2), key="k", world=6)
+    assert found.startswith(f"k.{TP}=2 x k.context_parallel_size=2 x k.{PP}=1 = 4 does not divide the 6 ranks")
 
 
 def test_only_the_models_that_are_built_are_checked() -> None:

@@ -6,11 +6,12 @@ from tests.distributed.pool import RankPool
 JOBS = "tests.distributed.parallel_jobs"
 
 
-@pytest.mark.parametrize("sizes", [(2, 2, 1), (1, 2, 2), (2, 1, 2), (1, 4, 1)])
-def test_every_member_spans_its_axes(ranks: RankPool, sizes: tuple[int, int, int]) -> None:
+@pytest.mark.parametrize("sizes", [(2, 2, 1), (1, 2, 2), (2, 1, 2), (1, 4, 1), (1, 1, 2, 2), (2, 1, 1, 2)])
+def test_every_member_spans_its_axes(ranks: RankPool, sizes: tuple[int, ...]) -> None:
     layout = Layout(*sizes)
     found = ranks.run(f"{JOBS}:members_of_groups", world=4, layout=sizes, reverse=False)
-    for name, axes in (("tp", "tp"), ("dp", "dp"), ("mp", "tp pp"), ("cp", ""), ("intra_dist_opt", "tp pp dp")):
+    spans = {"tp": "tp", "dp": "dp", "mp": "tp pp", "cp": "cp", "dp_cp": "cp dp", "intra_dist_opt": "tp cp dp pp"}
+    for name, axes in spans.items():
         expected = {rank: list(members) for members in layout.rank_lists(axes) for rank in members}
         assert {rank: of_rank[name] for rank, of_rank in enumerate(found)} == expected, name
 

@@ -4,15 +4,16 @@ from hypothesis import strategies as st
 
 from fusedrl.parallel.layout import Layout, check_world
 
-layouts = st.builds(Layout, tp=st.integers(1, 4), pp=st.integers(1, 4), dp=st.integers(1, 4))
-AXES = ("tp", "pp", "dp", "tp pp", "tp dp", "tp pp dp", "")
+layouts = st.builds(Layout, tp=st.integers(1, 4), pp=st.integers(1, 4), dp=st.integers(1, 4), cp=st.integers(1, 3))
+AXES = ("tp", "pp", "dp", "cp", "tp pp", "tp dp", "cp dp", "tp cp", "tp cp dp", "tp pp dp", "tp cp dp pp", "")
 
 
 @given(layouts)
 def test_rank_map_is_one_to_one(layout: Layout) -> None:
     coordinates = [layout.coords(rank) for rank in range(layout.world)]
     assert len(set(coordinates)) == layout.world
-    assert [layout.rank(tp_i=t, dp_i=d, pp_i=p) for t, d, p in coordinates] == list(range(layout.world))
+    ranks = [layout.rank(tp_i=t, dp_i=d, pp_i=p, cp_i=c) for t, d, p, c in coordinates]
+    assert ranks == list(range(layout.world))
 
 
 @given(layouts, st.sampled_from(AXES))
@@ -26,8 +27,8 @@ def test_groups_of_any_axes_partition_the_world(layout: Layout, axes: str) -> No
 def test_groups_equal_megatrons_own(axes: str) -> None:
     from megatron.core.parallel_state import RankGenerator
 
-    layout = Layout(tp=2, pp=3, dp=2)
-    theirs = RankGenerator(tp=2, ep=1, dp=2, pp=3, cp=1, order="tp-cp-ep-dp-pp").get_ranks(axes.replace(" ", "-"))
+    layout = Layout(tp=2, pp=3, dp=2, cp=2)
+    theirs = RankGenerator(tp=2, ep=1, dp=2, pp=3, cp=2, order="tp-cp-ep-dp-pp").get_ranks(axes.replace(" ", "-"))
     assert sorted(layout.rank_lists(axes)) == sorted(tuple(sorted(ranks)) for ranks in theirs)
 
 
@@ -36,8 +37,13 @@ def test_tensor_parallel_ranks_sit_side_by_side_and_stages_far_apart() -> None:
     assert list(layout.rank_lists("pp")) == [(0, 4), (2, 6), (1, 5), (3, 7)]
 
 
+def test_ranks_that_share_rows_sit_next_to_those_that_share_layers() -> None:
+    assert list(Layout(tp=2, cp=2, dp=2).rank_lists("cp")) == [(0, 2), (4, 6), (1, 3), (5, 7)]
+
+
 def test_data_parallel_size_fills_the_world() -> None:
     assert Layout.for_world(8, tp=2, pp=2) == Layout(tp=2, pp=2, dp=2)
+    assert Layout.for_world(8, tp=2, cp=2) == Layout(tp=2, cp=2, dp=2)
 
 
 def test_world_that_does_not_divide_is_refused_with_key_and_numbers() -> None:
@@ -45,6 +51,8 @@ def test_world_that_does_not_divide_is_refused_with_key_and_numbers() -> None:
         ValueError, match=r"actor: tensor_model_parallel_size 2 x .*size 2 = 4 does not divide the 6 ranks"
     ):
         Layout.for_world(6, tp=2, pp=2, key="actor")
+    with pytest.raises(ValueError, match=r"size 1 x context_parallel_size 4 x .*size 1 = 4 does not divide the 6"):
+        Layout.for_world(6, cp=4, key="actor")
 
 
 def test_layout_of_another_world_is_refused_with_key_and_numbers() -> None:

@@ -34,6 +34,7 @@ from fusedrl.pipeline.plan import Planned, make_problem, may_split, order_by, pl
 from fusedrl.pipeline.program import Program, make_program
 from fusedrl.pipeline.results import agree_shapes, gather_report, spread_outputs
 from fusedrl.pipeline.stage import LossFunction
+from fusedrl.pipeline.tokens import TokenForm, WholeRows, next_tokens
 from fusedrl.pipeline.training import train_pass
 from tests.fusedrl.pipeline.orders import random_order
 
@@ -49,6 +50,7 @@ ARCH = Architecture(
     qkv_bias=True,
     initializer_range=0.2,
 )
+WHOLE = WholeRows()
 Passes = Sequence[Mapping[str, int]]
 
 
@@ -129,24 +131,27 @@ def valid_BT(microbatch: MicroBatch) -> Tensor:
 
 
 def policy_loss(
-    logits_BTV: Tensor, microbatch: MicroBatch, *, total: int, tp_group: dist.ProcessGroup
+    logits: Tensor, microbatch: MicroBatch, *, total: int, tp_group: dist.ProcessGroup, tokens: TokenForm = WHOLE
 ) -> tuple[Tensor, dict[str, Tensor]]:
-    targets_BT = microbatch.tokens_BT.roll(-1, dims=1)
-    logp_BT = token_log_probs(logits_BTV, targets_BT, tp_group=tp_group, vocab_size=ARCH.vocab_size)
+    logp = token_log_probs(logits, next_tokens(tokens, microbatch), tp_group=tp_group, vocab_size=ARCH.vocab_size)
+    logp_BT = tokens.spread(logp, microbatch)
     weights_BT = microbatch["targets"] * valid_BT(microbatch)
     loss = -(logp_BT * weights_BT).sum() / total
     return loss, {"loss": loss, "tokens": valid_BT(microbatch).sum()}
 
 
-def value_loss(values_BT1: Tensor, microbatch: MicroBatch, *, total: int) -> tuple[Tensor, dict[str, Tensor]]:
-    error_BT = (values_BT1[..., 0] - microbatch["targets"]) * valid_BT(microbatch)
+def value_loss(
+    values: Tensor, microbatch: MicroBatch, *, total: int, tokens: TokenForm = WHOLE
+) -> tuple[Tensor, dict[str, Tensor]]:
+    values_BT = tokens.spread(values[..., 0], microbatch)
+    error_BT = (values_BT - microbatch["targets"]) * valid_BT(microbatch)
     loss = 0.5 * error_BT.square().sum() / total
     return loss, {"loss": loss, "tokens": valid_BT(microbatch).sum()}
 
 
 def run_law(
     *,
-    layout: tuple[int, int, int],
+    layout: tuple[int, ...],
     method: str,
     passes: Passes,
     replicas: int = 1,
@@ -173,7 +178,7 @@ def run_law(
         }
         mine = {name: _share(each, job) for name, each in everything.items()}
         totals = {n: sum(int(valid_BT(m).sum()) for part in each for m in part) for n, each in everything.items()}
-        work = {name: Work(mine[name], loss=_loss(name, job.models[name], totals[name])) for name in names}
+        work = {name: Work(mine[name], loss=_loss(name, job, totals[name])) for name in names}
         if method == "plain":
             metrics = {name: _train_plainly(model, work[name]) for name, model in job.models.items()}
         else:
@@ -185,10 +190,11 @@ def run_law(
     return seen
 
 
-def _loss(name: str, model: TrainableModel, total: int) -> LossFunction:
+def _loss(name: str, job: Job, total: int) -> LossFunction:
+    tokens = job.executor.models[name].tokens
     if name == "critic":
-        return partial(value_loss, total=total)
-    return partial(policy_loss, total=total, tp_group=model.groups.tp)
+        return partial(value_loss, total=total, tokens=tokens)
+    return partial(policy_loss, total=total, tp_group=job.models[name].groups.tp, tokens=tokens)
 
 
 def _train_plainly(model: TrainableModel, work: Work) -> dict[str, float]:

@@ -23,7 +23,7 @@ SIZES = {"hidden_size": 64, "head_dim": 16, "ffn_hidden_size": 192, "vocab_size"
 
 def peaks(
     *,
-    layout: tuple[int, int, int] = (1, 1, 1),
+    layout: tuple[int, ...] = (1, 1, 1),
     arch: Mapping[str, Any] | None = None,
     names: tuple[str, ...] = ("actor", "critic"),
     shape: tuple[int, int] = (2, 48),
@@ -35,15 +35,18 @@ def peaks(
     job = Job(plan, names=names, arch=sizes, options=options, dtype=getattr(torch, dtype))
     batches = {name: [_batch(shape) for _ in range(plan.pp + 1)] for name in names}
     total = shape[0] * shape[1]
-    losses = {"actor": partial(policy_loss, total=total, tp_group=job.models[names[0]].groups.tp)}
-    losses["critic"] = partial(value_loss, total=total)
+    tokens = {name: job.executor.models[name].tokens for name in names}
+    losses = {"critic": partial(value_loss, total=total, tokens=tokens["critic"])} if "critic" in names else {}
+    if "actor" in names:
+        tp_group = job.models["actor"].groups.tp
+        losses["actor"] = partial(policy_loss, total=total, tp_group=tp_group, tokens=tokens["actor"])
     work = {name: Work(batches[name], loss=losses[name]) for name in names}
     planned = []
     for name in names:
         head = "value" if name == "critic" else "lm"
         layers = [sizes.num_layers // plan.pp] * plan.pp
         kind: dict[str, Any] = {"head": head, "bytes_each": getattr(torch, dtype).itemsize, "options": options}
-        cost = CountedCost(sizes, layers, tp=plan.tp, **kind)
+        cost = CountedCost(sizes, layers, tp=plan.tp, cp=plan.cp, **kind)
         planned.append(
             Planned(name, shapes_of(batches[name]), pp=plan.pp, tp=plan.tp, reverse=name == "critic", cost=cost)
         )

@@ -66,3 +66,21 @@ def test_planned_memory_is_what_is_held_where_ranks_share_tokens(
 ) -> None:
     options = StageOptions(recompute=recompute, sequence_parallel=True)
     assert_planned(ranks, world=2, layout=(2, 1, 1), names=(name,), options=options)
+
+
+@pytest.mark.parametrize(
+    ("arch", "recompute", "dtype"),
+    [
+        ("grouped", None, "float32"),
+        ("all-heads", None, "bfloat16"),
+        ("head-norms", None, "float32"),
+        ("grouped", Recompute("selective"), "float32"),
+        ("grouped", Recompute("full"), "float32"),
+    ],
+    ids=["grouped", "all-heads-bf16", "head-norms", "selective", "full"],
+)
+def test_planned_memory_is_what_is_held_where_ranks_share_rows(
+    ranks: RankPool, arch: str, recompute: Recompute | None, dtype: str
+) -> None:
+    options: dict[str, Any] = {"options": StageOptions(recompute=recompute), "arch": ARCHS[arch], "dtype": dtype}
+    assert_planned(ranks, world=2, layout=(1, 1, 1, 2), **options)

@@ -59,6 +59,16 @@ def test_tensor_parallel_ranks_share_the_work() -> None:
     assert two.activation(0, rows=4, length=8) < one.activation(0, rows=4, length=8)
 
 
+@pytest.mark.parametrize("recompute", [None, Recompute("selective"), Recompute("full")])
+def test_ranks_that_share_rows_share_the_work(recompute: Recompute | None) -> None:
+    options = StageOptions(recompute=recompute)
+    one, two = (CountedCost(Sizes(), layers=[4], options=options, cp=cp) for cp in (1, 2))
+    for quantity in ("forward", "backward", "weight"):
+        whole, shared = (getattr(cost, quantity)(0, rows=4, length=8) for cost in (one, two))
+        assert shared == pytest.approx(whole / 2)
+    assert two.activation(0, rows=4, length=8) < one.activation(0, rows=4, length=8)
+
+
 def test_backward_costs_twice_the_forward() -> None:
     cost = CountedCost(Sizes(), layers=[4])
     assert cost.backward(0, rows=2, length=5) == 2 * cost.forward(0, rows=2, length=5)

@@ -1,4 +1,5 @@
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -25,17 +26,32 @@ def reference_logp_and_entropy(folder: str) -> tuple[torch.Tensor, torch.Tensor]
 
 
 BY_SAMPLES, BY_TOKENS = (0, 0, 0), (12, 30, 17)
+PLAIN: dict[str, Any] = {}
+SHARED_ROWS = {"context_parallel_size": 2}
 
 
 @pytest.mark.parametrize(
-    ("world", "tp", "pp", "ref_pp", "tokens"),
-    [(2, 1, 2, 1, BY_SAMPLES), (4, 1, 2, 2, BY_SAMPLES), (4, 2, 2, 4, BY_SAMPLES), (4, 1, 2, 1, BY_TOKENS)],
+    ("world", "tp", "pp", "ref_pp", "tokens", "keys"),
+    [
+        (2, 1, 2, 1, BY_SAMPLES, PLAIN),
+        (4, 1, 2, 2, BY_SAMPLES, PLAIN),
+        (4, 2, 2, 4, BY_SAMPLES, PLAIN),
+        (4, 1, 2, 1, BY_TOKENS, PLAIN),
+        (4, 1, 2, 1, BY_SAMPLES, SHARED_ROWS),
+    ],
 )
 def test_log_probs_of_every_layout_equal_hugging_face(
-    ranks: RankPool, tmp_path: Path, world: int, tp: int, pp: int, ref_pp: int, tokens: tuple[int, ...]
+    ranks: RankPool,
+    tmp_path: Path,
+    world: int,
+    tp: int,
+    pp: int,
+    ref_pp: int,
+    tokens: tuple[int, ...],
+    keys: dict[str, Any],
 ) -> None:
     folder = jobs.folder_of(tmp_path)
-    sizes = {"tp": tp, "pp": pp, "ref_pp": ref_pp, "tokens": tokens}
+    sizes = {"tp": tp, "pp": pp, "ref_pp": ref_pp, "tokens": tokens, "keys": keys}
     results = ranks.run("tests.distributed.trainer_jobs:infer_all", world=world, folder=folder, **sizes)
     logp_BR, entropy_BR = reference_logp_and_entropy(folder)
     assert all(result == results[0] for result in results[1:])

@@ -102,6 +102,23 @@ def test_metrics_are_invariant_to_layout_and_micro_batches(ranks: RankPool, tmp_
         assert one == pytest.approx(other, abs=2e-5)
 
 
+def test_rows_shared_by_ranks_train_the_same_bits_in_every_order_and_as_one_rank(
+    ranks: RankPool, tmp_path: Path
+) -> None:
+    """Losses, gradient norms and metrics, none of them once for each rank of a row."""
+    folder = jobs.folder_of(tmp_path)
+    options = {"pp": 2, "tp": 1, "actor_micro": 1, "critic_micro": 2, "keys": {"context_parallel_size": 2}}
+    fused, serial = (train(ranks, folder, world=4, method=method, **options) for method in ("fused", "serial"))
+    for mine, theirs in zip(fused, serial, strict=True):
+        assert mine["metrics"] == theirs["metrics"]
+        assert all(torch.equal(a, b) for a, b in zip(mine["state"], theirs["state"], strict=True))
+    alone = train(ranks, folder, world=1, tp=1, pp=1, method="serial", actor_micro=8, critic_micro=8)[0]
+    assert fused[0]["mean"] == pytest.approx(alone["mean"], abs=1e-5)
+    assert fused[0]["metrics"][0] == pytest.approx(alone["metrics"][0], rel=1e-5, abs=1e-6)
+    for one, other in zip(fused[0]["metrics"], alone["metrics"], strict=True):
+        assert one == pytest.approx(other, abs=2e-5)
+
+
 def test_first_epoch_starts_at_ratio_one(ranks: RankPool, tmp_path: Path) -> None:
     folder = jobs.folder_of(tmp_path)
     first = train(ranks, folder, world=2, tp=1, pp=2, method="fused", actor_micro=4, critic_micro=4)[0]["metrics"][0]

@@ -1,0 +1,72 @@
+"""What the ranks do in the tests of context parallelism and packed rows, beside whole training passes.
+
+Shapes: B rows, T tokens of a row, L of a padded one, V the whole padded vocabulary.
+"""
+
+from dataclasses import replace
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from fusedrl.models.build import build_model
+from fusedrl.models.options import StageOptions
+from fusedrl.parallel.context import gather_parts, gather_results, share_positions
+from fusedrl.parallel.groups import build_groups
+from fusedrl.parallel.layout import Layout
+from fusedrl.pipeline.megatron_stage import megatron_model
+from fusedrl.pipeline.microbatch import MicroBatch
+from tests.fusedrl.pipeline.law_jobs import ARCH
+
+
+def gathered(length: int) -> dict[str, Any]:
+    """Positions that came from all ranks, in both ways, and what each way gives back to a rank."""
+    group, rank = dist.group.WORLD, dist.get_rank()
+    assert group is not None
+    own = share_positions(length, size=group.size(), rank=rank, device=torch.device("cpu"))
+    parts_C, results_BC = (own.double().requires_grad_() for _ in range(2))
+    parts_L = gather_parts(parts_C, group=group)
+    results_BL = gather_results(torch.stack([results_BC, 2 * results_BC]), group=group)
+    (parts_L * (1 + rank)).sum().backward()  # each rank computes something else of the parts
+    (results_BL * torch.arange(length)).sum().backward()  # and the same of the results
+    assert parts_C.grad is not None
+    assert results_BC.grad is not None
+    return {
+        "own": own.tolist(),
+        "parts": parts_L.tolist(),
+        "results": results_BL.tolist(),
+        "to_parts": parts_C.grad.tolist(),
+        "to_results": results_BC.grad.tolist(),
+    }
+
+
+def whole_logits(
+    layout: tuple[int, ...], *, shapes: list[tuple[int, int]], options: StageOptions, family: str = "qwen2"
+) -> list[list[Any]]:
+    """[B, T, V] of one stage that holds the whole model, put together on every rank, for each micro-batch."""
+    plan = Layout(*layout)
+    groups = build_groups(plan)
+    arch = replace(ARCH, family=family, qkv_bias=family == "qwen2")
+    module = build_model(arch, groups, seed=3, options=options, padded_vocab=256)
+    model = megatron_model("actor", module, layout=plan, rank=dist.get_rank())
+    generator = torch.Generator().manual_seed(2)
+    found = []
+    for rows, length in shapes:
+        lengths = tuple(max(1, length - row) for row in range(rows))
+        batch = MicroBatch(torch.randint(200, (rows, length), generator=generator), lengths=lengths)
+        with torch.no_grad():
+            output = model.stages[0](batch, None)
+            found.append(_rows(_all_columns(output, groups.tp), model.tokens, batch).tolist())
+    return found
+
+
+def _all_columns(output: Tensor, group: dist.ProcessGroup) -> Tensor:
+    parts = [torch.empty_like(output) for _ in range(group.size())]
+    dist.all_gather(parts, output.contiguous(), group=group)
+    return torch.cat(parts, dim=-1)
+
+
+def _rows(output: Tensor, tokens: Any, batch: MicroBatch) -> Tensor:
+    """Each column of the vocabulary is a result a token."""
+    return torch.stack([tokens.spread(column, batch) for column in output.unbind(-1)], dim=-1)

@@ -1,0 +1,47 @@
+import pytest
+import torch
+from torch import Tensor
+
+from fusedrl.models.attention import _masked_of_share, attend
+from fusedrl.parallel.context import gathered_positions, share_positions
+
+CPU = torch.device("cpu")
+
+
+def draw(length: int, *, heads: int, dtype: torch.dtype = torch.float64) -> Tensor:
+    """[L, B, heads, D]"""
+    return torch.randn(length, 2, heads, 6, dtype=dtype, generator=torch.Generator().manual_seed(heads))
+
+
+def reference(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    """torch's own, causal, on the same layout."""
+    q, k, v = (x.permute(1, 2, 0, 3) for x in (query, key, value))
+    out = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
+    return out.permute(2, 0, 1, 3).flatten(2)
+
+
+@pytest.mark.parametrize("kv_heads", [1, 2, 4])
+def test_attention_of_grouped_heads_equals_torch_s(kv_heads: int) -> None:
+    query, key, value = draw(8, heads=4), draw(8, heads=kv_heads), 1 + draw(8, heads=kv_heads)
+    masked = torch.ones(8, 8, dtype=torch.bool).triu(1)
+    found = attend(query, key, value, masked_SL=masked, scale=6**-0.5)
+    assert torch.allclose(found, reference(query, key, value), rtol=0, atol=1e-14)
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_a_share_s_queries_see_gathered_keys_up_to_their_own_position(rank: int) -> None:
+    query, key, value = draw(8, heads=4), draw(8, heads=2), 1 + draw(8, heads=2)
+    own, all_of = share_positions(8, size=2, rank=rank, device=CPU), gathered_positions(8, size=2, device=CPU)
+    masked = _masked_of_share(8, size=2, rank=rank, device=CPU)
+    found = attend(query[own], key[all_of], value[all_of], masked_SL=masked, scale=6**-0.5)
+    assert torch.allclose(found, reference(query, key, value)[own], rtol=0, atol=1e-14)
+
+
+def test_softmax_is_in_float32_for_bfloat16() -> None:
+    """One key of score 0 and many of -4: sums in bfloat16 would stop."""
+    query = torch.ones(1, 1, 1, 1, dtype=torch.bfloat16)
+    key = torch.cat([torch.zeros(1, 1, 1, 1), torch.full((999, 1, 1, 1), -4.0)]).bfloat16()
+    value = torch.cat([torch.zeros(1, 1, 1, 1), torch.ones(999, 1, 1, 1)]).bfloat16()
+    found = float(attend(query, key, value, masked_SL=torch.zeros(1, 1000, dtype=torch.bool), scale=1.0))
+    expected = 999 * torch.tensor(-4.0).exp() / (1 + 999 * torch.tensor(-4.0).exp())
+    assert found == pytest.approx(float(expected), abs=0.01)
