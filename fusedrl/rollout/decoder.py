@@ -1,4 +1,4 @@
-"""A Megatron GPTModel run with a key-value cache, by walking its parameters instead of calling its modules.
+"""A stage of a Megatron GPTModel run with a key-value cache, by walking its parameters instead of calling its modules.
 
 Megatron's own forward keeps one length for the whole batch and spends more time in Python than in kernels at rollout
 sizes. This walk does the same arithmetic on the same Parameter objects (so an in-place weight hand-over is seen at
@@ -6,6 +6,9 @@ once), with no dropout, no autograd, tokens packed as rows N, and one `attend` f
 decode:
 
     embedding -> layers x [norm, qkv, (qk norm), rope, attend, proj, +, norm, gate-up, act, down, +] -> norm -> logits
+
+The first stage of a pipeline begins with the embedding, the last one ends with logits; between stages the hidden states
+of a part (`Prefill` or `Decode`) are passed on as [N, H].
 
 Rows of linear_qkv are grouped as Megatron stores them: per key-value group its q query heads, then key, then value.
 
@@ -64,8 +67,35 @@ class LayerWeights:
         )
 
 
+@dataclass(frozen=True)
+class Prefill:
+    """Right-padded prompts for the cache rows from `first_row` on: row i takes prompt `prompt_R[i]`, or prompt i."""
+
+    tokens_PT: Tensor
+    lengths_P: Tensor
+    first_row: int
+    prompt_R: Tensor | None = None
+
+    @property
+    def tokens(self) -> int:
+        return self.tokens_PT.numel()
+
+
+@dataclass(frozen=True)
+class Decode:
+    """One token for each of the cache's first R rows, at `position_R`; `length` is the largest position plus one."""
+
+    token_R: Tensor
+    position_R: Tensor
+    length: int
+
+    @property
+    def tokens(self) -> int:
+        return self.token_R.numel()
+
+
 class CachedDecoder:
-    """Prefill and decode on this rank's shard of a GPTModel; all tensor-parallel ranks call it with equal arguments."""
+    """Runs parts on this rank's shard of a stage; all tensor-parallel ranks call it with equal arguments."""
 
     def __init__(self, model: Any, *, max_length: int) -> None:
         check_supported(model)
@@ -73,57 +103,59 @@ class CachedDecoder:
         self.groups: int = attention.num_query_groups_per_partition
         self.queries: int = attention.num_attention_heads_per_partition // self.groups
         self.head_dim: int = attention.hidden_size_per_attention_head
+        self.hidden: int = config.hidden_size
         self.layers = [LayerWeights.of(layer) for layer in model.decoder.layers]
-        self._embedding: Tensor = model.embedding.word_embeddings.weight
-        self._final_norm: Tensor = model.decoder.final_layernorm.weight
-        self._output: Tensor = (
-            self._embedding if model.share_embeddings_and_output_weights else model.output_layer.weight
-        )
+        self._embedding: Tensor | None = model.embedding.word_embeddings.weight if model.pre_process else None
+        self._final_norm: Tensor | None = model.decoder.final_layernorm.weight if model.post_process else None
+        self._output = _output_weight(model)
         self._eps: float = config.layernorm_epsilon
         self._activation: Callable[[Tensor], Tensor] = config.activation_func
         self._gated: bool = config.gated_linear_unit
         self._tp = model.pg_collection.tp
         self._tp_size, self._tp_rank = self._tp.size(), self._tp.rank()
-        self._cos_TD, self._sin_TD = _rope_tables(model, max_length=max_length, dtype=self.dtype)
+        self._cos_TD, self._sin_TD = _rope_tables(model, max_length=max_length, like=self.layers[0].qkv)
 
     @property
     def dtype(self) -> torch.dtype:
-        return self._embedding.dtype
+        return self.layers[0].qkv.dtype
 
     @property
     def device(self) -> torch.device:
-        return self._embedding.device
+        return self.layers[0].qkv.device
 
-    def prefill(
-        self, tokens_PT: Tensor, lengths_P: Tensor, *, cache: KeyValueCache, first_row: int, prompt_R: Tensor | None
-    ) -> Tensor:
-        """logits_PV after the last token of each right-padded prompt.
+    def run(self, part: Prefill | Decode, hidden_NH: Tensor | None, *, cache: KeyValueCache) -> Tensor:
+        """The stage's output: hidden_NH for the next stage, from the last one logits_PV or logits_RV.
 
-        Fills the cache rows from `first_row` on: row i takes prompt `prompt_R[i]`, or prompt i where that is None.
+        hidden_NH: what the stage before sent; None on the first stage. The part's tokens are written to the cache. A
+        prefill gives the logits after the last token of each prompt.
         """
-        prompts, length = tokens_PT.shape
+        if isinstance(part, Prefill):
+            return self._prefill(part, hidden_NH, cache=cache)
+        return self._decode(part, hidden_NH, cache=cache)
+
+    def _prefill(self, part: Prefill, hidden_NH: Tensor | None, *, cache: KeyValueCache) -> Tensor:
+        prompts, length = part.tokens_PT.shape
         heads = (prompts, length, self.groups, self.queries + 2, self.head_dim)
 
         def attend(layer: int, qkv_NGHD: Tensor) -> Tensor:
             qkv_PTGHD = qkv_NGHD.view(heads)
             kv_PTG2D = qkv_PTGHD[:, :, :, self.queries :]
-            kv_RTG2D = kv_PTG2D if prompt_R is None else kv_PTG2D[prompt_R]
-            cache.write_rows(layer, first_row=first_row, keys_values_RTG2D=kv_RTG2D)
+            kv_RTG2D = kv_PTG2D if part.prompt_R is None else kv_PTG2D[part.prompt_R]
+            cache.write_rows(layer, first_row=part.first_row, keys_values_RTG2D=kv_RTG2D)
             return self._causal(qkv_PTGHD)
 
         position_N = torch.arange(length, device=self.device).repeat(prompts)
-        hidden_NH = self._walk(tokens_PT.flatten(), position_N, attend=attend)
-        last_P = torch.arange(prompts, device=self.device) * length + lengths_P - 1
+        hidden_NH = self._embed(part.tokens_PT.flatten()) if hidden_NH is None else hidden_NH
+        hidden_NH = self._walk(hidden_NH, position_N, attend=attend)
+        if self._output is None:
+            return hidden_NH
+        last_P = torch.arange(prompts, device=self.device) * length + part.lengths_P - 1
         return self._logits(hidden_NH[last_P])
 
-    def decode(self, token_R: Tensor, position_R: Tensor, *, cache: KeyValueCache, length: int) -> Tensor:
-        """logits_RV after `token_R`, which goes to `position_R` of the cache's first R rows.
-
-        `length` is the largest position plus one.
-        """
-        rows = token_R.shape[0]
-        flat_R = torch.arange(rows, device=self.device) * cache.capacity + position_R
-        mask_R11T = self._mask(position_R, length=length)
+    def _decode(self, part: Decode, hidden_NH: Tensor | None, *, cache: KeyValueCache) -> Tensor:
+        rows, length = part.tokens, part.length
+        flat_R = torch.arange(rows, device=self.device) * cache.capacity + part.position_R
+        mask_R11T = self._mask(part.position_R, length=length)
 
         def attend(layer: int, qkv_RGHD: Tensor) -> Tensor:
             cache.append(layer, flat_R=flat_R, keys_values_RG2D=qkv_RGHD[:, :, self.queries :])
@@ -133,11 +165,12 @@ class CachedDecoder:
             context_RGQD = F.scaled_dot_product_attention(query_RGQD, keys_RGTD, values_RGTD, attn_mask=mask_R11T)
             return context_RGQD.reshape(rows, -1)
 
-        return self._logits(self._walk(token_R, position_R, attend=attend))
+        hidden_NH = self._embed(part.token_R) if hidden_NH is None else hidden_NH
+        hidden_NH = self._walk(hidden_NH, part.position_R, attend=attend)
+        return hidden_NH if self._output is None else self._logits(hidden_NH)
 
-    def _walk(self, token_N: Tensor, position_N: Tensor, *, attend: Attend) -> Tensor:
+    def _walk(self, hidden_NH: Tensor, position_N: Tensor, *, attend: Attend) -> Tensor:
         rope = self._rope(position_N)
-        hidden_NH = self._embed(token_N)
         for index, weights in enumerate(self.layers):
             normed_NH = self._norm(hidden_NH, weights.input_norm)
             qkv_NGHD = self._qkv(normed_NH, weights, rope=rope)
@@ -208,6 +241,7 @@ class CachedDecoder:
         return partial if bias is None else partial.add_(bias)
 
     def _embed(self, token_N: Tensor) -> Tensor:
+        assert self._embedding is not None, "a later stage needs the hidden states of the one before"
         if self._tp_size == 1:
             return F.embedding(token_N, self._embedding)
         local_N = token_N - self._tp_rank * self._embedding.shape[0]
@@ -218,6 +252,8 @@ class CachedDecoder:
         return partial_NH
 
     def _logits(self, hidden_RH: Tensor) -> Tensor:
+        assert self._final_norm is not None
+        assert self._output is not None
         local_RV = F.linear(self._norm(hidden_RH, self._final_norm), self._output)
         if self._tp_size == 1:
             return local_RV
@@ -226,13 +262,21 @@ class CachedDecoder:
         return torch.cat(shards, dim=-1)
 
 
-def _rope_tables(model: Any, *, max_length: int, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+def _output_weight(model: Any) -> Tensor | None:
+    """What logits are made with, on the last stage; where first and last stage differ, a tied one has its own copy."""
+    if not model.post_process:
+        return None
+    tied_here = model.share_embeddings_and_output_weights and model.pre_process
+    weight: Tensor = model.embedding.word_embeddings.weight if tied_here else model.output_layer.weight
+    return weight
+
+
+def _rope_tables(model: Any, *, max_length: int, like: Tensor) -> tuple[Tensor, Tensor]:
     """(cos_TD, sin_TD), with the sign of "rotate half" folded into the sine: x * cos + swap_halves(x) * sin."""
     angle_TD = model.rotary_pos_emb(max_length)[:, 0, 0].float()
     sin_TD = angle_TD.sin()
     sin_TD[:, : sin_TD.shape[1] // 2] *= -1
-    device = model.embedding.word_embeddings.weight.device
-    return angle_TD.cos().to(device, dtype), sin_TD.to(device, dtype)
+    return angle_TD.cos().to(like), sin_TD.to(like)
 
 
 def _norm_before(norm: Any, linear: Any) -> Tensor:

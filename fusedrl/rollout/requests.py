@@ -48,6 +48,17 @@ class Completion:
     logprobs: tuple[float, ...]
     finish_reason: FinishReason
 
+    @staticmethod
+    def without_a_token(request: Request) -> "Completion":
+        """What a request without room for one more token comes to."""
+        return Completion(
+            sample_id=request.sample_id,
+            prompt=request.prompt,
+            tokens=request.response,
+            logprobs=request.logprobs,
+            finish_reason="length",
+        )
+
     def to_wire(self) -> dict[str, Any]:
         """Plain values for msgpack; tokens and log-probs as little-endian bytes. The prompt stays with its owner."""
         return {

@@ -47,21 +47,22 @@ class Rows:
     def length_R(self) -> Tensor:
         return self._state[_LENGTH, : len(self)]
 
-    def controls(self, *, first: int = 0) -> Controls:
-        """Sampling parameters of the live rows from `first` on."""
-        if first:
-            return self._controls_of(self.requests[first:])
+    def controls(self) -> Controls:
+        """Sampling parameters of the live rows."""
         if self._controls is None:
-            self._controls = self._controls_of(self.requests)
+            params = [request.params for request in self.requests]
+            self._controls = Controls.of(params, vocab_size=self._vocab_size, device=self._device)
         return self._controls
 
-    def uniforms(self, *, first: int = 0) -> Tensor:
-        """u_R for the next token of the live rows from `first` on."""
-        state = self._state[:, first : len(self)]
+    def uniforms(self) -> Tensor:
+        """u_R for the next token of the live rows."""
+        state = self._state[:, : len(self)]
         return uniform(state[_KEY], state[_LENGTH])
 
     def append(self, requests: Sequence[Request]) -> None:
-        """Seat requests behind the live rows. Their tokens are to be prefilled before the first `record`."""
+        """Seat requests behind the live rows."""
+        if not requests:
+            return
         first, last = len(self), len(self) + len(requests)
         columns = torch.stack(
             [
@@ -77,16 +78,16 @@ class Rows:
         self.requests.extend(requests)
         self._controls = None
 
-    def record(self, token_R: Tensor, logp_R: Tensor, *, first: int = 0) -> None:
-        """Take the sampled tokens of the live rows from `first` on; mark the rows that are done."""
-        last = len(self)
-        length, limit, _, stop_set, last_token = self._state[:, first:last].unbind(0)
-        flat_R = self._slot_S[first:last] * self._max_length + length
+    def record(self, token_R: Tensor, logp_R: Tensor) -> None:
+        """Take the sampled tokens of the live rows; mark the rows that are done."""
+        rows = len(self)
+        length, limit, _, stop_set, last_token = self._state[:, :rows].unbind(0)
+        flat_R = self._slot_S[:rows] * self._max_length + length
         self._tokens_ST.view(-1).index_copy_(0, flat_R, token_R)
         self._logprobs_ST.view(-1).index_copy_(0, flat_R, logp_R)
         last_token.copy_(token_R)
         length.add_(1)
-        torch.logical_or(self._stop_table[stop_set, token_R], length >= limit, out=self._finished_S[first:last])
+        torch.logical_or(self._stop_table[stop_set, token_R], length >= limit, out=self._finished_S[:rows])
 
     def finished(self) -> list[int]:
         """Indices of the live rows that are done."""
@@ -131,9 +132,6 @@ class Rows:
         del self.requests[left:]
         self._controls = None
         return source, target
-
-    def _controls_of(self, requests: Sequence[Request]) -> Controls:
-        return Controls.of([r.params for r in requests], vocab_size=self._vocab_size, device=self._device)
 
     def _limit(self, request: Request) -> int:
         return min(len(request.prompt) + request.params.max_tokens, self._max_length)

@@ -12,9 +12,6 @@ def check_supported(model: Any) -> None:
 def _reasons(model: Any) -> list[str]:
     config = model.config
     found = {
-        "a generation layout needs pipeline_model_parallel_size=1 (this rank holds one stage of several)": not (
-            model.pre_process and model.post_process
-        ),
         f"normalization={config.normalization}, only RMSNorm": config.normalization != "RMSNorm",
         "zero-centred norm weights": bool(getattr(config, "layernorm_zero_centered_gamma", False)),
         f"num_moe_experts={config.num_moe_experts}, only dense layers": bool(config.num_moe_experts),

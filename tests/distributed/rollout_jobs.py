@@ -1,8 +1,9 @@
 """Jobs of the rollout tests: generation on tensor-parallel ranks, hand-over between layouts, requests over replicas."""
 
 import random
+import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 import torch
@@ -18,7 +19,9 @@ from fusedrl.models.stages import build_stages
 from fusedrl.parallel.groups import build_groups
 from fusedrl.parallel.layout import Layout
 from fusedrl.parallel.placement import place_stages
+from fusedrl.rollout.cached_tokens import CachedTokens
 from fusedrl.rollout.handover import HandOver, hand_over
+from fusedrl.rollout.links import Drawn, StageLinks
 from fusedrl.rollout.megatron import MegatronEngine
 from fusedrl.rollout.requests import Completion, Request
 from fusedrl.rollout.sampling import SamplingParams
@@ -50,11 +53,21 @@ def model_of(
 
 
 def engine_of(
-    folder: str, *, tp: int = 1, max_rows: int = 16, max_length: int = MAX_LENGTH, **model: Any
+    folder: str,
+    *,
+    tp: int = 1,
+    pp: int = 1,
+    max_rows: int = 16,
+    max_length: int = MAX_LENGTH,
+    max_tokens: int | None = None,
+    batches: int | None = None,
+    timeout_s: float = 60.0,
+    **model: Any,
 ) -> MegatronEngine:
-    layout = Layout(tp=tp, dp=dist.get_world_size() // tp)
+    layout = Layout(tp=tp, pp=pp, dp=dist.get_world_size() // (tp * pp))
     built = model_of(folder, layout=layout, **model)
-    return MegatronEngine(built, max_rows=max_rows, max_length=max_length, prefill_tokens=40)
+    sizes = {"max_rows": max_rows, "max_length": max_length, "max_tokens": max_tokens, "batches": batches}
+    return MegatronEngine(built, prefill_tokens=40, timeout_s=timeout_s, **sizes)
 
 
 def generate(folder: str, requests: Sequence[Request], **engine: Any) -> tuple[list[Completion], dict[str, float]]:
@@ -63,9 +76,34 @@ def generate(folder: str, requests: Sequence[Request], **engine: Any) -> tuple[l
     return made.generate(requests), asdict(made.stats)
 
 
-def generate_interrupted(folder: str, requests: Sequence[Request], *, seed: int) -> list[Completion]:
-    """Two engines; at random steps random samples move from one to the other, half generated or still waiting."""
-    engines = [engine_of(folder, max_rows=rows) for rows in (3, 5)]
+def generate_each(asked: Sequence[tuple[str, Sequence[Request]]], **engine: Any) -> list[list[Completion]]:
+    """Completions of several checkpoints, each with its own requests, in one job."""
+    return [engine_of(folder, **engine).generate(requests) for folder, requests in asked]
+
+
+def generate_with_budgets(
+    folder: str, requests: Sequence[Request], *, budgets: Sequence[int | None], **engine: Any
+) -> list[tuple[list[Completion], dict[str, float]]]:
+    """Completions and stats of one model's engines with different caches."""
+    return [generate(folder, requests, max_tokens=budget, **engine) for budget in budgets]
+
+
+def generate_interrupted(
+    folder: str,
+    requests: Sequence[Request],
+    *,
+    seed: int,
+    with_cache: bool = False,
+    tp: int = 1,
+    pp: int = 1,
+    max_tokens: int | None = None,
+) -> tuple[list[Completion], list[dict[str, float]]]:
+    """Two engines; at random steps random samples move from one to the other, half generated or still waiting.
+
+    Their keys and values go along or not; where they do, as a message would carry them.
+    """
+    model = {"tp": tp, "pp": pp, "max_tokens": max_tokens}
+    engines = [engine_of(folder, max_rows=rows, **model) for rows in (3, 5)]
     chance = random.Random(seed)
     homes = {request.sample_id: chance.randrange(2) for request in requests}
     for request in requests:
@@ -77,11 +115,24 @@ def generate_interrupted(folder: str, requests: Sequence[Request], *, seed: int)
             completions += done
             for completion in done:
                 del homes[completion.sample_id]
-        for sample_id, home in list(homes.items()):
-            if chance.random() < 0.2:
-                engines[1 - home].add(engines[home].extract([sample_id]))
+        for home in (0, 1):
+            leaving = [sample_id for sample_id, at in homes.items() if at == home and chance.random() < 0.2]
+            for sample_id in move(leaving, engines[home], engines[1 - home], with_cache=with_cache):
                 homes[sample_id] = 1 - home
-    return sorted(completions, key=lambda c: c.sample_id)
+    return sorted(completions, key=lambda c: c.sample_id), [asdict(engine.stats) for engine in engines]
+
+
+def move(sample_ids: Sequence[int], source: MegatronEngine, target: MegatronEngine, *, with_cache: bool) -> list[int]:
+    """Samples from one engine to the other; those that moved."""
+    if not with_cache:
+        requests = source.extract(sample_ids)
+        target.add(requests)
+        return [request.sample_id for request in requests]
+    requests, cache = source.extract(sample_ids, with_cache=True)
+    arrived = CachedTokens.empty(cache.lengths, shape=target.cache_shape)
+    arrived.kv_LNG2D.copy_(cache.kv_LNG2D)
+    target.add(requests, cache=arrived)
+    return [request.sample_id for request in requests]
 
 
 def trainer_logprobs(
@@ -103,12 +154,12 @@ def trainer_logprobs(
 
 
 def hand_over_and_generate(
-    folder: str, requests: Sequence[Request], *, source: dict[str, Any], tp: int
+    folder: str, requests: Sequence[Request], *, source: dict[str, Any], tp: int, pp: int = 1
 ) -> tuple[list[Completion], dict[str, Any]]:
     """Loaded weights in a training layout, random ones in the generation layout; hand over, compare, generate."""
     trained = model_of(folder, **{**source, "layout": Layout(**source["layout"])})
-    engine = engine_of(folder, tp=tp, loaded=False, seed=5)
-    wanted = model_of(folder, layout=Layout(tp=tp, dp=dist.get_world_size() // tp))
+    engine = engine_of(folder, tp=tp, pp=pp, loaded=False, seed=5)
+    wanted = model_of(folder, layout=Layout(tp=tp, pp=pp, dp=dist.get_world_size() // (tp * pp)))
     vocab_size = Architecture.from_folder(folder).vocab_size
     report = engine.load(trained)
     facts = {"report": asdict(report), "unequal": unequal_parameters(engine.model, wanted, vocab_size=vocab_size)}
@@ -167,12 +218,18 @@ def misuse(folder: str) -> list[str]:
     requests = [Request(sample_id=i, prompt=(1, 2), params=SamplingParams()) for i in range(2)]
     engine.add(requests)
     engine.step()
+    long = Request(sample_id=5, prompt=(1, 2, 3), params=SamplingParams())
+    cached = {n: CachedTokens.empty({5: n}, shape=engine.cache_shape) for n in (1, 2)}
+    wrong = replace(cached[2], kv_LNG2D=cached[2].kv_LNG2D.double())
     calls: list[Callable[[], Any]] = [
         lambda: engine.add(requests),
         lambda: engine.generate([]),
         lambda: engine.extract([7]),
         lambda: engine.load(engine.model),
         engine.release_cache,
+        lambda: engine_of(folder, max_tokens=2 * MAX_LENGTH - 2, batches=2),
+        lambda: engine.add([long], cache=cached[1]),
+        lambda: engine.add([replace(long, sample_id=6)], cache=wrong),
     ]
     return [_message(call) for call in calls]
 
@@ -189,3 +246,38 @@ def _message(call: Callable[[], Any]) -> str:
     except (ValueError, RuntimeError) as error:
         return str(error)
     return "nothing"
+
+
+def last_stage_stays_away(folder: str, *, timeout_s: float) -> tuple[str, float]:
+    """What the first stage says, and after how many seconds, when the last one does not join a step."""
+    engine = engine_of(folder, pp=2, batches=1, timeout_s=timeout_s)
+    engine.add([Request(sample_id=0, prompt=(1, 2), params=SamplingParams())])
+    start = time.perf_counter()
+    message = ""
+    if engine.model.pg_collection.pp.rank() == 0:
+        engine.step()  # sends, and expects the tokens at the lane's next turn
+        message = _message(engine.step)
+    return message, time.perf_counter() - start
+
+
+def tokens_through_links() -> list[tuple[list[int], list[float]]]:
+    """Four turns of two lanes over all ranks as stages; what each stage takes."""
+    groups = build_groups(Layout(pp=dist.get_world_size()))
+    links = StageLinks(groups.pp, device=torch.device("cpu"), dtype=torch.float32, hidden=4, timeout_s=30.0)
+    pending: list[Drawn] = []
+    taken = []
+    for turn in range(6):
+        if turn >= 2:
+            token_R, logp_R = links.take(pending.pop(0))
+            taken.append((token_R.tolist(), [float(f"{x:.3g}") for x in logp_R.tolist()]))
+        if turn < 4:
+            hidden_NH = links.receive_hidden(3)
+            assert hidden_NH is None or (hidden_NH == turn).all()
+            if links.last:
+                drawn = links.give(torch.tensor([2**40 + turn, 3]), torch.tensor([-0.1 * (turn + 1), -1e-30]))
+            else:
+                links.send_hidden(torch.full((3, 4), float(turn)))
+                drawn = links.expect(2)
+            pending.append(drawn)
+    links.finish()
+    return taken

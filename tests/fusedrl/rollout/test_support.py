@@ -17,7 +17,7 @@ def model(*, config: dict[str, Any] | None = None, **changes: Any) -> SimpleName
         "num_query_groups": 2,
         **(config or {}),
     }
-    parts = {"pre_process": True, "post_process": True, "position_embedding_type": "rope", "rotary_percent": 1.0}
+    parts = {"position_embedding_type": "rope", "rotary_percent": 1.0}
     return SimpleNamespace(config=SimpleNamespace(**settings), **{**parts, **changes})
 
 
@@ -28,7 +28,6 @@ def test_dense_rope_model_is_supported():
 @pytest.mark.parametrize(
     ("found", "said"),
     [
-        (model(post_process=False), "pipeline_model_parallel_size=1"),
         (model(rotary_percent=0.5), "rotary_percent=0.5"),
         (model(position_embedding_type="none"), "position_embedding_type=none"),
         (model(config={"normalization": "LayerNorm"}), "normalization=LayerNorm"),

@@ -31,8 +31,13 @@ FAMILIES: dict[str, dict[str, Any]] = {
         }
     },
     "qwen2": {},
+    "qwen2_tied": {"tie_word_embeddings": True},
     "qwen3": {"head_dim": 16},
+    "qwen3_tied": {"head_dim": 16, "tie_word_embeddings": True},
 }
+# vLLM's attention on the CPU takes heads of 32 and more
+WIDE = {"hidden_size": 128, "head_dim": 32, "initializer_range": 0.12}
+FAMILIES |= {f"{name}_wide": FAMILIES[name] | WIDE for name in ("llama", "llama_tied_mha", "qwen2", "qwen3")}
 
 
 def save(folder: Path, *, family: str, seed: int = 0) -> str:
@@ -56,16 +61,21 @@ def save(folder: Path, *, family: str, seed: int = 0) -> str:
 def hugging_face_greedy(
     folder: str, prompts: Sequence[Sequence[int]], *, tokens: int
 ) -> list[tuple[list[int], list[float]]]:
-    """(response, log-probs) of each prompt by the full forward, no cache: one position after the other."""
+    """(response, log-probs) of each prompt by the full forward, no cache: one position after the other.
+
+    Right padding is never looked at by the tokens before it.
+    """
     import transformers
 
     model = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
-    answers = []
-    for prompt in prompts:
-        sequence, logprobs = list(prompt), []
-        for _ in range(tokens):
-            logp = model(torch.tensor([sequence])).logits[0, -1].log_softmax(-1)
-            sequence.append(int(logp.argmax()))
-            logprobs.append(float(logp.max()))
-        answers.append((sequence[len(prompt) :], logprobs))
-    return answers
+    length_B = torch.tensor([len(prompt) for prompt in prompts])
+    row_B, width = torch.arange(len(prompts)), max(map(len, prompts)) + tokens
+    tokens_BT = torch.tensor([[*prompt, *[0] * (width - len(prompt))] for prompt in prompts])
+    found_B = []
+    for step in range(tokens):
+        logits_BTV = model(tokens_BT[:, : int(length_B.max()) + step]).logits
+        logp_B, token_B = logits_BTV[row_B, length_B + step - 1].log_softmax(-1).max(-1)
+        tokens_BT[row_B, length_B + step] = token_B
+        found_B.append((token_B, logp_B))
+    token_BR, logp_BR = (torch.stack(each, dim=1).tolist() for each in zip(*found_B, strict=True))
+    return list(zip(token_BR, logp_BR, strict=True))
