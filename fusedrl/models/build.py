@@ -3,9 +3,9 @@
     model = build_model(arch, groups, head="lm", dtype=torch.float32, seed=1)
     load_hf(model, folder)                                  # instead of the seed's weights
 
-What we add to the GPTModel: `model.arch`, `model.head` ("lm" or "value") and `model.padded_vocab`. Transformer Engine's
-layers or Megatron's local ones: implementation.py. Dropout is 0 always: RLHF wants the same log-probabilities in
-generation, scoring and training.
+What we add to the GPTModel: `model.arch`, `model.head` ("lm" or "value"), `model.padded_vocab`, and `model.packed`
+where rows lie end to end. Transformer Engine's layers or Megatron's local ones: implementation.py. Dropout is 0 always:
+RLHF wants the same log-probabilities in generation, scoring and training.
 """
 
 from typing import Any, Literal
@@ -23,7 +23,7 @@ from megatron.core.transformer.transformer_block import TransformerBlockSubmodul
 from megatron.core.transformer.transformer_config import TransformerConfig
 
 from fusedrl.models.architecture import Architecture, check_layout, pad_vocab
-from fusedrl.models.attention import GatheringAttention
+from fusedrl.models.attention import GatheringAttention, PackedAttention
 from fusedrl.models.fill import fill, rules_of
 from fusedrl.models.implementation import AUTO, Chosen, Implementation, choose
 from fusedrl.models.norm import LocalNorm
@@ -65,6 +65,10 @@ def build_model(
     tp, pp, cp = groups.tp.size(), groups.pp.size(), groups.cp.size()
     check_layout(arch, Layout(tp=tp, pp=pp if options.layers.even else 1), key=key)
     layers = _layers(arch, options, stages=pp, key=key)
+    if options.packed and cp > 1:
+        raise ValueError(
+            f"{key}.use_remove_padding=true with {key}.context_parallel_size={cp}: ranks share padded rows; use one"
+        )
     padded = padded_vocab or pad_vocab(arch.vocab_size, tp=tp)
     if padded < arch.vocab_size or padded % tp:
         raise ValueError(
@@ -78,8 +82,10 @@ def build_model(
     config.delay_wgrad_compute = delay_weight_gradients and chosen.transformer_engine
     if not options.layers.even:
         config.pipeline_model_parallel_layout = _ThisStage(layers[groups.pp.rank()], sum(layers[: groups.pp.rank()]))
-    model = _gpt_model(arch, groups, config=config, chosen=chosen, head=head, padded_vocab=padded)
-    model.arch, model.head, model.padded_vocab = arch, head, padded
+    model = _gpt_model(
+        arch, groups, config=config, chosen=chosen, head=head, padded_vocab=padded, packed=options.packed
+    )
+    model.arch, model.head, model.padded_vocab, model.packed = arch, head, padded, options.packed
     model.to(device=_device(), dtype=dtype)  # torch's RMSNorm does not read params_dtype
     _mark_partitions(model)
     fill(model, random_source(arch, head=head, seed=seed))
@@ -119,12 +125,13 @@ def _gpt_model(
     chosen: Chosen,
     head: Head,
     padded_vocab: int,
+    packed: bool,
 ) -> GPTModel:
     """Weights not yet filled; rotary frequencies and value head ours."""
     stage, stages = groups.pp.rank(), groups.pp.size()
     model = GPTModel(
         config=config,
-        transformer_layer_spec=_layer_spec(arch, chosen, config=config, stage=stage),
+        transformer_layer_spec=_layer_spec(arch, chosen, config=config, stage=stage, packed=packed),
         vocab_size=padded_vocab,
         max_sequence_length=arch.max_position,
         pre_process=stage == 0,
@@ -206,7 +213,7 @@ def _recompute(recompute: Recompute | None) -> dict[str, Any]:
 
 
 def _layer_spec(
-    arch: Architecture, chosen: Chosen, *, config: TransformerConfig, stage: int
+    arch: Architecture, chosen: Chosen, *, config: TransformerConfig, stage: int, packed: bool
 ) -> ModuleSpec | TransformerBlockSubmodules:
     """Norms are named for local layers: with apex installed Megatron would take apex's, which is no RMSNorm."""
     if chosen.transformer_engine:
@@ -216,6 +223,8 @@ def _layer_spec(
     attention = layer.submodules.self_attention.submodules
     if config.context_parallel_size > 1:
         attention.core_attention = GatheringAttention
+    if packed:
+        attention.core_attention = PackedAttention
     if arch.qk_norm:
         attention.q_layernorm = attention.k_layernorm = LocalNorm
     layers = get_num_layers_to_build(config, pp_rank=stage)

@@ -61,11 +61,13 @@ class StageOptions:
     """How a model's stages are built.
 
     sequence_parallel: tensor-parallel ranks share the tokens where they do not share the heads; without effect at tp 1.
+    packed: the rows of a micro-batch lie end to end, without padding.
     """
 
     recompute: Recompute | None = None
     layers: StageLayers = EVEN
     sequence_parallel: bool = False
+    packed: bool = False
 
 
 PLAIN = StageOptions()

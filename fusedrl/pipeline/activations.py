@@ -16,7 +16,8 @@ input alone; with selective recomputation queries, keys and values stay, scores 
 attention keeps no scores either: for it this is too much.
 
 Context parallelism divides N and T by cp, but not the keys that a token is compared with, A T 4 of scores a token. Its
-attention keeps the keys and values of all cp ranks, 2 K D e a token of each, not expanded to all heads.
+attention keeps the keys and values of all cp ranks, 2 K D e a token of each, not expanded to all heads. Nor does that
+of packed rows expand its own; rotary positions are then those of every token.
 
 B rows, T tokens, H hidden, A heads, K key-value heads, D head size, I MLP size, V padded vocabulary
 """
@@ -42,7 +43,7 @@ class Activations:
     options: StageOptions = PLAIN
     cp: int = 1
 
-    def nbytes(self, layers: int, *, rows: int, length: int, first: bool, last: bool) -> float:
+    def nbytes(self, layers: int, *, rows: float, length: float, first: bool, last: bool) -> float:
         """Of a stage with so many layers; first, last: whether it holds the embedding, the head."""
         inputs, whole = self._kept(layers)
         tokens = rows * length / self.cp
@@ -59,15 +60,21 @@ class Activations:
         recompute = self.options.recompute
         return (0, layers) if recompute is None else recompute.kept_layers(layers)
 
-    def _mask(self, length: int, *, whole: int) -> float:
+    def _mask(self, length: float, *, whole: int) -> float:
         """The causal mask, a byte each. Megatron hands it from layer to layer; other attention has its own."""
-        if self.cp == 1:
+        if not self._own_attention:
             return length * length
         return length * length / self.cp if whole and not self._selective else 0.0
 
-    def _layer(self, tokens: float, length: int) -> float:
+    @property
+    def _own_attention(self) -> bool:
+        """Whether it is fusedrl.models.attention's, not Megatron's."""
+        return self.cp > 1 or self.options.packed
+
+    def _layer(self, tokens: float, length: float) -> float:
         mlp = 5 * self.sizes.ffn_hidden_size * self.bytes_each
-        rotary = 4 * length / self.cp * self.sizes.head_dim * self.bytes_each
+        positions = tokens if self.options.packed else length / self.cp
+        rotary = 4 * positions * self.sizes.head_dim * self.bytes_each
         return rotary + tokens * (2 * self._norm() + (mlp + self._attention(length)) / self.tp)
 
     def _shares(self) -> int:
@@ -81,14 +88,14 @@ class Activations:
     def _selective(self) -> bool:
         return self.options.recompute is not None and self.options.recompute.granularity == SELECTIVE
 
-    def _attention(self, length: int) -> float:
+    def _attention(self, length: float) -> float:
         """Bytes a token, of all heads."""
         a, e, selective = self.sizes, self.bytes_each, self._selective
         queries, keys = a.num_heads * a.head_dim, a.num_kv_heads * a.head_dim
         kept = 3 * queries if not selective else 2 * queries + keys
         scores = 0 if selective else a.num_heads * length * (4 + (e if e < 4 else 0))
         projection = queries + 2 * keys
-        if self.cp > 1 and not selective:
+        if self._own_attention and not selective:
             return (2 * queries + 2 * self.cp * keys) * e + scores + self._head_norms(projection_kept=False)
         whole = selective or queries == keys  # a view of the projection is kept
         kept += projection if whole else queries

@@ -3,11 +3,12 @@
 A GPTModel built for a stage takes tokens on its first stage and `set_input_tensor` elsewhere; positions are needed on
 every stage (rotary embeddings). What passes between stages is [T, B, H], with sequence parallelism [T / tp, B, H]; T is
 then padded on the right to a multiple of tp, which no token before sees, and outputs are cut to T. On context-parallel
-ranks T is a share of the row (fusedrl.pipeline.tokens), and so are outputs. Both ends of a message know its shape.
+ranks T is a share of the row, packed rows are one row of all tokens (fusedrl.pipeline.tokens), and so are outputs. Both
+ends of a message know its shape.
 
 Rows are padded on the right, so the mask is the plain causal one. The local attention of the CPU builds its own mask
-on the current CUDA device, so it is given one here; on CUDA none is passed and the kernels' causal mode serves. Context
-parallelism brings its own attention, which needs no mask either.
+on the current CUDA device, so it is given one here; on CUDA none is passed and the kernels' causal mode serves. Neither
+does the attention of shared or packed rows (fusedrl.models.attention) take a mask.
 
 Weight gradients can be put off (split backwards): those of Megatron's own layers by megatron_patches.weight_gradients,
 those of Transformer Engine's by its `delay_wgrad_compute`. Where whole layers are computed again in the backward they
@@ -21,6 +22,7 @@ from functools import lru_cache, partial
 from typing import Any
 
 import torch
+from megatron.core.packed_seq_params import PackedSeqParams
 from torch import Tensor
 
 from fusedrl.models.stages import stages_of
@@ -29,7 +31,7 @@ from fusedrl.parallel.placement import place_stages
 from fusedrl.pipeline.microbatch import MicroBatch
 from fusedrl.pipeline.postponed import postpone
 from fusedrl.pipeline.stage import PipelineModel
-from fusedrl.pipeline.tokens import SharedRows, TokenForm, WholeRows
+from fusedrl.pipeline.tokens import PackedRows, SharedRows, TokenForm, WholeRows
 from megatron_patches import weight_gradients
 
 TE_MODULE = "megatron.core.extensions.transformer_engine"
@@ -47,6 +49,7 @@ class MegatronStage:
             input_ids=self._tokens.enter(microbatch.tokens_BT, microbatch),
             position_ids=self._tokens.enter(microbatch.position_ids_BT(), microbatch),
             attention_mask=self._mask(microbatch),
+            packed_seq_params=self._packed(microbatch),
         )
         self._module.set_input_tensor(None)  # or the module would keep the last input alive until its next call
         return self._tokens.leave(output, microbatch) if self._module.post_process else output
@@ -55,6 +58,14 @@ class MegatronStage:
         if not isinstance(self._tokens, WholeRows):
             return None
         return causal_mask(self._tokens.shape(microbatch)[1], microbatch.tokens_BT.device)
+
+    def _packed(self, microbatch: MicroBatch) -> PackedSeqParams | None:
+        if not isinstance(self._tokens, PackedRows):
+            return None
+        ends, longest = self._tokens.ends(microbatch), self._tokens.longest(microbatch)
+        return PackedSeqParams(
+            qkv_format="thd", cu_seqlens_q=ends, cu_seqlens_kv=ends, max_seqlen_q=longest, max_seqlen_kv=longest
+        )
 
 
 @lru_cache(maxsize=64)
@@ -144,9 +155,9 @@ def _compute_delayed(layers: list[Any]) -> None:
 
 def _token_form(module: Any, *, cp: int, shares: int) -> TokenForm:
     """shares: ranks that share the tokens for sequence parallelism."""
-    if cp == 1:
-        return WholeRows(multiple=shares)
-    return SharedRows(module.pg_collection.cp, multiple=2 * cp * shares)
+    if cp > 1:
+        return SharedRows(module.pg_collection.cp, multiple=2 * cp * shares)
+    return PackedRows(multiple=shares) if module.packed else WholeRows(multiple=shares)
 
 
 def _message_shape(config: Any, *, tokens: TokenForm, shares: int) -> Callable[[MicroBatch], tuple[int, ...]]:

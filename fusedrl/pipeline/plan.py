@@ -38,8 +38,9 @@ METHODS: Mapping[str, Callable[[Problem], Order]] = {
 }
 SPLITTING = ("fused_split", "zero_bubble")
 
-Shapes = tuple[tuple[int, int], ...]
-"""(rows, padded length) of each micro-batch; over data-parallel replicas the largest (results.agree_shapes)."""
+Shapes = tuple[tuple[float, float], ...]
+"""(rows, padded length) of each micro-batch, or what stands for them (TokenForm.planned); over data-parallel replicas
+the largest (results.agree_shapes)."""
 
 
 @dataclass(frozen=True)

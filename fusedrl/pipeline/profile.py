@@ -117,13 +117,13 @@ class MeasuredCost:
     name: str
     fits: Fits
 
-    def forward(self, stage: int, *, rows: int, length: int) -> float:
+    def forward(self, stage: int, *, rows: float, length: float) -> float:
         return _rounded(self.fits[self.name, "F", stage](self.counted.forward(stage, rows=rows, length=length)))
 
-    def backward(self, stage: int, *, rows: int, length: int) -> float:
+    def backward(self, stage: int, *, rows: float, length: float) -> float:
         return _rounded(self.fits[self.name, "B", stage](self.counted.backward(stage, rows=rows, length=length)))
 
-    def weight(self, stage: int, *, rows: int, length: int) -> float:
+    def weight(self, stage: int, *, rows: float, length: float) -> float:
         whole = self.backward(stage, rows=rows, length=length)
         amount = self.counted.weight(stage, rows=rows, length=length)
         if (fit := self.fits.get((self.name, "W", stage))) is not None:
@@ -131,7 +131,7 @@ class MeasuredCost:
         counted = self.counted.backward(stage, rows=rows, length=length)
         return whole * amount / counted if counted > 0 else 0.0
 
-    def activation(self, stage: int, *, rows: int, length: int) -> float:
+    def activation(self, stage: int, *, rows: float, length: float) -> float:
         return self.counted.activation(stage, rows=rows, length=length)
 
 
@@ -180,7 +180,7 @@ def _keeps(series: Series, old: Fit, new: Fit) -> bool:
     return old.near(new, tolerance=_TOLERANCE_OF_MESSAGES if series == MESSAGE else _TOLERANCE)
 
 
-def _amounts(cost: Cost, stage: int, *, rows: int, length: int) -> tuple[tuple[Kind, float], ...]:
+def _amounts(cost: Cost, stage: int, *, rows: float, length: float) -> tuple[tuple[Kind, float], ...]:
     size = {"rows": rows, "length": length}
     return ("F", cost.forward(stage, **size)), ("B", cost.backward(stage, **size)), ("W", cost.weight(stage, **size))
 

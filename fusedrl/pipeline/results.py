@@ -103,7 +103,7 @@ def spread_outputs(
     ]
 
 
-def agree_shapes(shapes: Mapping[str, Sequence[tuple[int, int]]]) -> dict[str, tuple[tuple[int, int], ...]]:
+def agree_shapes(shapes: Mapping[str, Sequence[tuple[float, float]]]) -> dict[str, tuple[tuple[float, float], ...]]:
     """The largest (rows, length) of each micro-batch over all ranks: what a plan reckons with.
 
     Raises ValueError where ranks hold different counts of a model's micro-batches: one order serves all replicas.

@@ -16,9 +16,12 @@ ranks together.
 Shapes: B rows, T tokens of the longest, C a share of a row, N tokens of all rows together.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Protocol
 
+import torch
 import torch.distributed as dist
 from torch import Tensor
 from torch.nn.functional import pad
@@ -42,6 +45,14 @@ class TokenForm(Protocol):
     def spread(self, results: Tensor, batch: MicroBatch) -> Tensor:
         """A result for each token of an output -> [B, T]; differentiable. Padding has any value."""
 
+    def planned(self, batch: MicroBatch) -> tuple[float, float]:
+        """(rows, length) as plans count them: their product is the tokens, tokens x length what attention compares."""
+
+
+def planned_shapes(form: TokenForm, batches: Sequence[MicroBatch]) -> tuple[tuple[float, float], ...]:
+    """Of each micro-batch, the form in which plans are told about them."""
+    return tuple(form.planned(batch) for batch in batches)
+
 
 def next_tokens(form: TokenForm, batch: MicroBatch) -> Tensor:
     """For each token of an output the one after it in its row; after the last token of all, 0."""
@@ -63,6 +74,9 @@ class WholeRows:
 
     def spread(self, results: Tensor, batch: MicroBatch) -> Tensor:
         return results
+
+    def planned(self, batch: MicroBatch) -> tuple[float, float]:
+        return batch.shape
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,6 +102,62 @@ class SharedRows:
 
     def spread(self, results: Tensor, batch: MicroBatch) -> Tensor:
         return gather_results(results, group=self.group)[:, : batch.length]
+
+    def planned(self, batch: MicroBatch) -> tuple[float, float]:
+        return batch.shape
+
+
+@dataclass(frozen=True)
+class PackedRows:
+    """No token is padding but those that fill the last multiple: a row of their own, which nothing reads."""
+
+    multiple: int = 1
+
+    def shape(self, batch: MicroBatch) -> tuple[int, int]:
+        return 1, rounded(sum(batch.lengths), self.multiple)
+
+    def enter(self, values_BT: Tensor, batch: MicroBatch) -> Tensor:
+        return _padded(values_BT.flatten()[None, self._places(batch)], self.shape(batch)[1])
+
+    def leave(self, output: Tensor, batch: MicroBatch) -> Tensor:
+        return output
+
+    def spread(self, results: Tensor, batch: MicroBatch) -> Tensor:
+        places_N = self._places(batch)
+        flat = results.new_zeros(batch.rows * batch.length).index_copy(0, places_N, results[0, : len(places_N)])
+        return flat.view(batch.shape)
+
+    def planned(self, batch: MicroBatch) -> tuple[float, float]:
+        """The rows of one length that have as many tokens, and as many pairs of them, as these of many."""
+        tokens, pairs = sum(batch.lengths), sum(length * length for length in batch.lengths)
+        return tokens * tokens / pairs, pairs / tokens
+
+    def ends(self, batch: MicroBatch) -> Tensor:
+        """[rows + 1] int32: where each row begins, and where the last one ends."""
+        return _ends(self._rows(batch), device=batch.tokens_BT.device)
+
+    def longest(self, batch: MicroBatch) -> int:
+        return max(self._rows(batch))
+
+    def _rows(self, batch: MicroBatch) -> tuple[int, ...]:
+        """Their lengths, the one that fills the last multiple among them."""
+        fill = self.shape(batch)[1] - sum(batch.lengths)
+        return (*batch.lengths, fill) if fill else batch.lengths
+
+    def _places(self, batch: MicroBatch) -> Tensor:
+        return _places(batch.lengths, batch.length, device=batch.tokens_BT.device)
+
+
+@lru_cache(maxsize=256)
+def _places(lengths: tuple[int, ...], width: int, *, device: torch.device) -> Tensor:
+    """[N]: where the tokens of rows of these lengths stand among all B x T."""
+    held_BT = torch.arange(width)[None] < torch.tensor(lengths)[:, None]
+    return held_BT.flatten().nonzero()[:, 0].to(device)
+
+
+@lru_cache(maxsize=256)
+def _ends(lengths: tuple[int, ...], *, device: torch.device) -> Tensor:
+    return torch.tensor([0, *lengths], dtype=torch.int32).cumsum(0, dtype=torch.int32).to(device)
 
 
 def _padded(values_BT: Tensor, length: int) -> Tensor:

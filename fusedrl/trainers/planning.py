@@ -18,13 +18,13 @@ from fusedrl.parallel.comm import broadcast_object
 from fusedrl.pipeline.agreement import Made, agree_order
 from fusedrl.pipeline.costs import Cost
 from fusedrl.pipeline.executor import Work
-from fusedrl.pipeline.microbatch import shapes_of
 from fusedrl.pipeline.order_search import Key, OrderSearch, key_of
 from fusedrl.pipeline.plan import Planned, Shapes, make_problem, may_split, order_by, without_training
 from fusedrl.pipeline.profile import Fits, Profile, from_rows, measured, message_time, to_rows
 from fusedrl.pipeline.program import Program, make_program
 from fusedrl.pipeline.results import agree_shapes
 from fusedrl.pipeline.timeline import Timeline
+from fusedrl.pipeline.tokens import planned_shapes
 from fusedrl.trainers.costs import planned_cost
 from fusedrl.trainers.device_memory import shared_cap
 from fusedrl.trainers.roles import Role
@@ -86,7 +86,9 @@ class Planner:
 
     def program(self, passes: Mapping[str, tuple[Role, Work]]) -> Program:
         """The program of one pass over these roles, each with its work. A collective of all ranks."""
-        shapes = agree_shapes({name: shapes_of(work.microbatches) for name, (_, work) in passes.items()})
+        shapes = agree_shapes(
+            {name: planned_shapes(role.pipeline.tokens, work.microbatches) for name, (role, work) in passes.items()}
+        )
         asked = self._pass({name: (role, shapes[name], work.loss is not None) for name, (role, work) in passes.items()})
         key = key_of(asked.problem)
         if key in self._programs:
@@ -193,6 +195,7 @@ def planned(role: Role, *, shapes: Shapes, trains: bool, cost: Cost) -> Planned:
         pp=layout.pp,
         tp=layout.tp,
         dp=layout.dp,
+        cp=layout.cp,
         reverse=role.spec.reverse,
         shape=role.spec.placement,
         trains=trains,

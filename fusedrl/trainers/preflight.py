@@ -169,6 +169,7 @@ def _plan(config: PPOConfig, models: Mapping[str, Architecture], *, world: int) 
                 pp=layout.pp,
                 tp=layout.tp,
                 dp=layout.dp,
+                cp=layout.cp,
                 reverse=name == "critic",
                 shape=shape,
                 cost=planned_cost(

@@ -49,7 +49,8 @@ def stage_options(megatron: MegatronConfig) -> StageOptions:
     again: Recompute | None = None
     if (granularity := megatron.recompute_granularity) is not None:
         again = Recompute(granularity, megatron.recompute_method, megatron.recompute_num_layers)  # type: ignore[arg-type]
-    return StageOptions(again, stage_layers(megatron), megatron.sequence_parallel)
+    shared, packed = megatron.sequence_parallel, megatron.use_remove_padding
+    return StageOptions(again, stage_layers(megatron), shared, packed)
 
 
 @dataclass(frozen=True)

@@ -14,11 +14,12 @@ from torch import Tensor
 
 from fusedrl.config.budgets import Budget
 from fusedrl.pipeline.executor import Executor, Work
-from fusedrl.pipeline.microbatch import MicroBatch, gather_microbatches, shapes_of
+from fusedrl.pipeline.microbatch import MicroBatch, gather_microbatches
 from fusedrl.pipeline.plan import Shapes
 from fusedrl.pipeline.program import Program
 from fusedrl.pipeline.results import PassReport, gather_report
 from fusedrl.pipeline.stage import LossFunction
+from fusedrl.pipeline.tokens import planned_shapes
 from fusedrl.pipeline.training import train_pass
 from fusedrl.rl import batching
 from fusedrl.trainers.cutting import replica_groups
@@ -68,7 +69,10 @@ def mini_batches(samples: Samples, *, size: int, epochs: int, shuffle: bool, see
 
 def shapes_ahead(learners: Mapping[str, Learner], samples: Samples, rows_N: Tensor) -> dict[str, Shapes]:
     """The shapes of this rank's micro-batches of a mini-batch: known with the samples, before there is experience."""
-    return {name: shapes_of(_microbatches(each, samples, rows_N, fields={})) for name, each in learners.items()}
+    return {
+        name: planned_shapes(each.role.pipeline.tokens, _microbatches(each, samples, rows_N, fields={}))
+        for name, each in learners.items()
+    }
 
 
 def update(

@@ -10,13 +10,22 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from fusedrl.config.schema import MegatronConfig, OptimConfig, ScheduleConfig
 from fusedrl.models.build import build_model
 from fusedrl.models.options import StageOptions
 from fusedrl.parallel.context import gather_parts, gather_results, share_positions
 from fusedrl.parallel.groups import build_groups
 from fusedrl.parallel.layout import Layout
+from fusedrl.pipeline.executor import Work
 from fusedrl.pipeline.megatron_stage import megatron_model
-from fusedrl.pipeline.microbatch import MicroBatch
+from fusedrl.pipeline.microbatch import MicroBatch, gather_microbatches
+from fusedrl.pipeline.results import gather_report
+from fusedrl.pipeline.training import train_pass
+from fusedrl.trainers.cutting import replica_groups
+from fusedrl.trainers.planning import Planner
+from fusedrl.trainers.roles import RoleSpec, build_trained_role, make_executor
+from fusedrl.trainers.sft import sft_loss
+from tests.distributed.trainer_jobs import random_samples
 from tests.fusedrl.pipeline.law_jobs import ARCH
 
 
@@ -70,3 +79,24 @@ def _all_columns(output: Tensor, group: dist.ProcessGroup) -> Tensor:
 def _rows(output: Tensor, tokens: Any, batch: MicroBatch) -> Tensor:
     """Each column of the vocabulary is a result a token."""
     return torch.stack([tokens.spread(column, batch) for column in output.unbind(-1)], dim=-1)
+
+
+def supervised(folder: str, *, pp: int, keys: dict[str, Any]) -> dict[str, float]:
+    """Loss and gradient norm of two steps of supervised fine-tuning on ragged rows. keys: of the layout."""
+    megatron = MegatronConfig(pipeline_model_parallel_size=pp, **keys)
+    spec = RoleSpec.of("model", megatron, key="megatron", folder=folder)
+    options: dict[str, Any] = {"distributed_optimizer": False, "steps": 10, "seed": 0, "timeout_s": 60.0}
+    model = build_trained_role(spec, OptimConfig(lr=1e-2), **options)
+    executor, planner = make_executor([model], timeout_s=60.0), Planner(ScheduleConfig(method="serial"))
+    samples, found = random_samples(8), {}
+    for step in (1, 2):
+        labels_BS = torch.arange(samples.tokens_BS.shape[1]) < samples.lengths_B[:, None]
+        labels_BS &= torch.arange(samples.tokens_BS.shape[1]) >= samples.prompt_lengths_B[:, None]
+        groups = replica_groups(model, samples.lengths_B, micro_batch=3, budget=None)
+        rows = {"lengths_B": samples.lengths_B, "groups": groups, "fields": {"label_mask": labels_BS}}
+        work = Work(gather_microbatches(samples.tokens_BS, **rows), loss=sft_loss(model, labels_BS))
+        program = planner.program({"model": (model, work)})
+        result = train_pass(executor, program, {"model": work}, models={"model": model.trained})
+        found[f"{step}/loss"] = gather_report(executor, program, result).metrics["model"]["train/loss"]
+        found[f"{step}/norm"] = model.trained.step().grad_norm
+    return found

@@ -143,10 +143,12 @@ def load_error(folder: str, *, head: str) -> str:
     return ""
 
 
-def build_error(arch: dict[str, Any], *, layout: tuple[int, int, int], padded_vocab: int | None = None) -> str:
-    groups = build_groups(Layout(*layout))
+def build_error(
+    arch: dict[str, Any], *, layout: tuple[int, ...], padded_vocab: int | None = None, packed: bool = False
+) -> str:
+    groups, options = build_groups(Layout(*layout)), StageOptions(packed=packed)
     try:
-        build_model(replace(TINY, **arch), groups, padded_vocab=padded_vocab, key="critic.megatron")
+        build_model(replace(TINY, **arch), groups, padded_vocab=padded_vocab, options=options, key="critic.megatron")
     except ValueError as error:
         return str(error)
     return ""

@@ -19,6 +19,9 @@ class MegatronConfig:
         1, help="Pipeline stages (pp); divides the layers unless told below", at_least=1
     )
     context_parallel_size: int = key(1, help="Ranks that share the tokens of each row (cp), for long rows", at_least=1)
+    use_remove_padding: bool = key(
+        False, help="Lay the rows of a micro-batch end to end, without padding; not with context parallelism"
+    )
     num_layers_in_first_pipeline_stage: int | None = key(
         None, help="Layers of the model's first stage, the others share the rest evenly; null: even", at_least=1
     )

@@ -85,6 +85,12 @@ def test_ranks_that_share_rows_are_told_where_they_do_not_divide_the_world() -> 
     assert found.startswith(f"k.{TP}=2 x k.context_parallel_size=2 x k.{PP}=1 = 4 does not divide the 6 ranks")
 
 
+def test_packed_rows_are_not_shared_by_ranks() -> None:
+    both = MegatronConfig(context_parallel_size=2, use_remove_padding=True)
+    (found,) = check_ranks(both, key="k", world=2)
+    assert found.startswith("k.use_remove_padding=true: ranks share padded rows alone, and k.context_parallel_size=2")
+
+
 def test_only_the_models_that_are_built_are_checked() -> None:
     assert set(layouts(ppo())) == {"actor", "critic"}
     with_all = ppo("algorithm=ppo_kl", "reward_model.enable=true")

@@ -1,8 +1,10 @@
+from types import SimpleNamespace
+
 import pytest
 import torch
 from torch import Tensor
 
-from fusedrl.models.attention import _masked_of_share, attend
+from fusedrl.models.attention import PackedAttention, _masked_of_share, attend
 from fusedrl.parallel.context import gathered_positions, share_positions
 
 CPU = torch.device("cpu")
@@ -35,6 +37,17 @@ def test_a_share_s_queries_see_gathered_keys_up_to_their_own_position(rank: int)
     masked = _masked_of_share(8, size=2, rank=rank, device=CPU)
     found = attend(query[own], key[all_of], value[all_of], masked_SL=masked, scale=6**-0.5)
     assert torch.allclose(found, reference(query, key, value)[own], rtol=0, atol=1e-14)
+
+
+def test_packed_rows_see_nothing_of_each_other() -> None:
+    rows = [[draw(length, heads=heads)[:, 0] for heads in (4, 2, 1)] for length in (3, 1, 6)]
+    rows = [[query, key[:, :2], value.expand(-1, 2, -1)] for query, key, value in rows]
+    config = SimpleNamespace(attention_dropout=0.0, kv_channels=6)
+    attention = PackedAttention(config, 1, None, "self", pg_collection=SimpleNamespace(cp=None))
+    params = SimpleNamespace(cu_seqlens_q=torch.tensor([0, 3, 4, 10], dtype=torch.int32))
+    found = attention(*(torch.cat(each) for each in zip(*rows, strict=True)), packed_seq_params=params)
+    alone = torch.cat([reference(*(each[:, None] for each in row)) for row in rows])
+    assert torch.allclose(found, alone, rtol=0, atol=1e-14)
 
 
 def test_softmax_is_in_float32_for_bfloat16() -> None:

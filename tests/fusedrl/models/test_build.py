@@ -63,3 +63,9 @@ def test_model_that_the_groups_cannot_hold_is_refused(
 def test_local_layers_need_no_library_that_megatron_found(ranks: RankPool) -> None:
     """With apex installed Megatron takes apex's norm, which is no RMSNorm; on CUDA nobody else makes the buffer."""
     assert ranks.run(f"{JOBS}:build_beside_another_norm", world=1) == [{"norm": "RMSNorm", "buffer": True}]
+
+
+def test_packed_rows_are_not_shared_by_ranks(ranks: RankPool) -> None:
+    errors = ranks.run(f"{JOBS}:build_error", world=2, arch={}, layout=(1, 1, 1, 2), packed=True)
+    wanted = "critic.megatron.use_remove_padding=true with critic.megatron.context_parallel_size=2"
+    assert all(error.startswith(wanted) for error in errors), errors

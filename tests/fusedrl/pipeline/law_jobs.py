@@ -121,7 +121,8 @@ def replica_batches(count: int, *, seed: int, replica: int) -> list[MicroBatch]:
         lengths_B = torch.randint(2, length + 1, (rows,), generator=generator)
         tokens_BT = torch.randint(ARCH.vocab_size, (rows, length), generator=generator)
         targets_BT = torch.randn(rows, length, generator=generator)
-        batches.append(MicroBatch(tokens_BT, {"lengths": lengths_B, "targets": targets_BT}))
+        fields = {"lengths": lengths_B, "targets": targets_BT}
+        batches.append(MicroBatch(tokens_BT, fields, tuple(lengths_B.tolist())))
     return batches
 
 

@@ -6,15 +6,15 @@ from functools import partial
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from fusedrl.models.options import PLAIN, StageOptions
 from fusedrl.parallel.layout import Layout
 from fusedrl.pipeline.costs import CountedCost
 from fusedrl.pipeline.executor import Work
-from fusedrl.pipeline.microbatch import MicroBatch, shapes_of
+from fusedrl.pipeline.microbatch import MicroBatch
 from fusedrl.pipeline.plan import Planned, plan_pass
 from fusedrl.pipeline.results import gather_report
+from fusedrl.pipeline.tokens import planned_shapes
 from fusedrl.pipeline.training import train_pass
 from tests.fusedrl.pipeline.law_jobs import ARCH, Job, policy_loss, value_loss
 
@@ -29,11 +29,15 @@ def peaks(
     shape: tuple[int, int] = (2, 48),
     options: StageOptions = PLAIN,
     dtype: str = "float32",
+    lengths: tuple[int, ...] = (),
 ) -> tuple[list[float], list[float]]:
-    """MiB of each rank: measured, planned. One micro-batch of each model more than there are stages."""
+    """MiB of each rank: measured, planned. One micro-batch of each model more than there are stages.
+
+    lengths: of the rows, by default whole ones.
+    """
     plan, sizes = Layout(*layout), replace(ARCH, **(SIZES | dict(arch or {})))
     job = Job(plan, names=names, arch=sizes, options=options, dtype=getattr(torch, dtype))
-    batches = {name: [_batch(shape) for _ in range(plan.pp + 1)] for name in names}
+    batches = {name: [_batch(shape, lengths) for _ in range(plan.pp + 1)] for name in names}
     total = shape[0] * shape[1]
     tokens = {name: job.executor.models[name].tokens for name in names}
     losses = {"critic": partial(value_loss, total=total, tokens=tokens["critic"])} if "critic" in names else {}
@@ -47,8 +51,9 @@ def peaks(
         layers = [sizes.num_layers // plan.pp] * plan.pp
         kind: dict[str, Any] = {"head": head, "bytes_each": getattr(torch, dtype).itemsize, "options": options}
         cost = CountedCost(sizes, layers, tp=plan.tp, cp=plan.cp, **kind)
+        sizes_of = {"pp": plan.pp, "tp": plan.tp, "cp": plan.cp}
         planned.append(
-            Planned(name, shapes_of(batches[name]), pp=plan.pp, tp=plan.tp, reverse=name == "critic", cost=cost)
+            Planned(name, planned_shapes(tokens[name], batches[name]), **sizes_of, reverse=name == "critic", cost=cost)
         )
     program = plan_pass(planned, method="fused")
     found = gather_report(
@@ -58,7 +63,8 @@ def peaks(
     return [nbytes / 2**20 for nbytes in found.nbytes], list(found.planned)
 
 
-def _batch(shape: tuple[int, int]) -> MicroBatch:
+def _batch(shape: tuple[int, int], lengths: tuple[int, ...]) -> MicroBatch:
     rows, length = shape
-    lengths_B: Tensor = torch.full((rows,), length)
-    return MicroBatch(torch.randint(ARCH.vocab_size, shape), {"lengths": lengths_B, "targets": torch.randn(shape)})
+    lengths = lengths or (length,) * rows
+    fields = {"lengths": torch.tensor(lengths), "targets": torch.randn(shape)}
+    return MicroBatch(torch.randint(ARCH.vocab_size, shape), fields, lengths)

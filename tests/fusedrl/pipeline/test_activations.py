@@ -84,3 +84,15 @@ def test_planned_memory_is_what_is_held_where_ranks_share_rows(
 ) -> None:
     options: dict[str, Any] = {"options": StageOptions(recompute=recompute), "arch": ARCHS[arch], "dtype": dtype}
     assert_planned(ranks, world=2, layout=(1, 1, 1, 2), **options)
+
+
+@pytest.mark.parametrize(
+    ("arch", "recompute", "lengths"),
+    [("grouped", None, (48, 48)), ("grouped", None, (64, 30, 7)), ("head-norms", Recompute("selective"), (48, 20))],
+    ids=["even", "ragged", "head-norms-selective"],
+)
+def test_planned_memory_is_what_is_held_by_packed_rows(
+    ranks: RankPool, arch: str, recompute: Recompute | None, lengths: tuple[int, ...]
+) -> None:
+    options: dict[str, Any] = {"options": StageOptions(recompute=recompute, packed=True), "arch": ARCHS[arch]}
+    assert_planned(ranks, shape=(len(lengths), max(lengths)), lengths=lengths, **options)

@@ -20,6 +20,7 @@ def fake_module(*, first: bool, last: bool, layers: Sequence[Any] = (), **config
     return SimpleNamespace(
         pre_process=first,
         post_process=last,
+        packed=False,
         config=SimpleNamespace(**(sizes | config)),
         parameters=lambda: iter([torch.zeros(1)]),
         set_is_first_microbatch=lambda: None,

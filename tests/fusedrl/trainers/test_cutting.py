@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from fusedrl.config.budgets import Budget
+from fusedrl.pipeline.tokens import WholeRows
 from fusedrl.trainers.cutting import replica_groups
 from fusedrl.trainers.roles import Role
 
@@ -19,6 +20,7 @@ def role(*, dp: int, rank: int) -> Any:
         device=torch.device("cpu"),
         layout=SimpleNamespace(dp=dp),
         groups=SimpleNamespace(dp=SimpleNamespace(rank=lambda: rank)),
+        pipeline=SimpleNamespace(tokens=WholeRows()),
     )
     place.share = lambda size: Role.share(place, size)
     return place

@@ -27,7 +27,7 @@ def reference_logp_and_entropy(folder: str) -> tuple[torch.Tensor, torch.Tensor]
 
 BY_SAMPLES, BY_TOKENS = (0, 0, 0), (12, 30, 17)
 PLAIN: dict[str, Any] = {}
-SHARED_ROWS = {"context_parallel_size": 2}
+SHARED_ROWS, PACKED_ROWS = {"context_parallel_size": 2}, {"use_remove_padding": True}
 
 
 @pytest.mark.parametrize(
@@ -38,6 +38,7 @@ SHARED_ROWS = {"context_parallel_size": 2}
         (4, 2, 2, 4, BY_SAMPLES, PLAIN),
         (4, 1, 2, 1, BY_TOKENS, PLAIN),
         (4, 1, 2, 1, BY_SAMPLES, SHARED_ROWS),
+        (2, 2, 1, 2, BY_TOKENS, PACKED_ROWS),
     ],
 )
 def test_log_probs_of_every_layout_equal_hugging_face(

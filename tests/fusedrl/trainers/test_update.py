@@ -102,13 +102,18 @@ def test_metrics_are_invariant_to_layout_and_micro_batches(ranks: RankPool, tmp_
         assert one == pytest.approx(other, abs=2e-5)
 
 
-def test_rows_shared_by_ranks_train_the_same_bits_in_every_order_and_as_one_rank(
-    ranks: RankPool, tmp_path: Path
+@pytest.mark.parametrize(
+    ("world", "keys"),
+    [(4, {"context_parallel_size": 2}), (2, {"use_remove_padding": True})],
+    ids=["shared-rows", "packed-rows"],
+)
+def test_rows_shared_by_ranks_or_packed_train_the_same_bits_in_every_order_and_as_whole_rows_on_one_rank(
+    ranks: RankPool, tmp_path: Path, world: int, keys: dict[str, Any]
 ) -> None:
     """Losses, gradient norms and metrics, none of them once for each rank of a row."""
     folder = jobs.folder_of(tmp_path)
-    options = {"pp": 2, "tp": 1, "actor_micro": 1, "critic_micro": 2, "keys": {"context_parallel_size": 2}}
-    fused, serial = (train(ranks, folder, world=4, method=method, **options) for method in ("fused", "serial"))
+    options = {"world": world, "pp": 2, "tp": 1, "actor_micro": 2, "critic_micro": 4, "keys": keys}
+    fused, serial = (train(ranks, folder, method=method, **options) for method in ("fused", "serial"))
     for mine, theirs in zip(fused, serial, strict=True):
         assert mine["metrics"] == theirs["metrics"]
         assert all(torch.equal(a, b) for a, b in zip(mine["state"], theirs["state"], strict=True))
