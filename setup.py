@@ -30,6 +30,7 @@ setup(
         "numpy",
         "PyYAML",
         "msgpack",
+        "pyzmq",
         "rich",
         "tensorboard",
         "ortools",
