@@ -5,6 +5,7 @@
 
     patches        megatron_patches change nothing on CUDA
     bf16_step      an optimizer step in bfloat16: loss finite and falling, weights moved
+    packed_rows    logits of packed rows are those of padded ones
     stage_times    F, B, W of the stages of an actor and a critic of 1.1 B parameters -> cost_profile.yaml
     memory         what is held for backwards against the plan, and against the allocator
     law            fused and split orders bit-equal to serial, V of two stages on this GPU
@@ -75,6 +76,7 @@ def run(options: Options) -> int:
         scale,
     )
     from fusedrl.bench.law import check_law, sizes
+    from fusedrl.bench.packed_rows import check_packed_rows
     from fusedrl.models.implementation import Implementation
     from fusedrl.trainers.world import joined
 
@@ -88,6 +90,7 @@ def run(options: Options) -> int:
         checks: dict[str, Callable[[], dict[str, Any]]] = {
             "patches": check_patches,
             "bf16_step": partial(check_bf16_step, size, asked),
+            "packed_rows": partial(check_packed_rows, size.arch, size.length, dtype=size.dtype, implementation=asked),
             "law": partial(check_law, sizes(small=not on_gpu), implementation=asked),
             "law_two_ranks": partial(check_two_ranks, options),
             "stage_times": partial(check_stage_times, size, make, out=options.out, about=about),

@@ -5,6 +5,9 @@ from typing import Any
 import torch
 
 from fusedrl.bench import gpu_steps, law, pair, stage_times
+from fusedrl.bench.checks import Failed
+from fusedrl.bench.packed_rows import check_packed_rows
+from fusedrl.models import attention
 from fusedrl.models.implementation import AUTO
 from schedules.order import Op
 
@@ -59,3 +62,17 @@ def _one_more(report: Any) -> Any:
 
     seen = report.peaks.microbatches
     return replace(report, peaks=replace(report.peaks, microbatches=tuple(each + 1 for each in seen)))
+
+
+def packed_rows(*, mixed: bool) -> str:
+    """What the check says; mixed: of an attention that takes all packed rows for one."""
+    row_ends = attention.pairwise
+    try:
+        if mixed:
+            attention.pairwise = lambda ends: [(0, ends[-1])]
+        size = law.sizes(small=True)
+        return str(check_packed_rows(size.arch, size.length, dtype=torch.float32, implementation=AUTO))
+    except Failed as failed:
+        return f"FAIL: {failed}"
+    finally:
+        attention.pairwise = row_ends

@@ -31,6 +31,7 @@ def test_it_runs_on_the_cpu_and_says_that_this_is_no_gpu_result(tmp_path: Path) 
     assert {each["name"]: each["status"] for each in report["checks"]} == {
         "patches": "SKIP",
         "bf16_step": "PASS",
+        "packed_rows": "PASS",
         "law": "PASS",
         "law_two_ranks": "SKIP",
         "stage_times": "PASS",
