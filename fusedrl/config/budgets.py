@@ -13,7 +13,7 @@ How samples are packed into a budget: fusedrl.rl.token_budget.
 
 from dataclasses import dataclass
 
-from fusedrl.config.schema import PPOConfig, SFTConfig
+from fusedrl.config.schema import MegatronConfig, PPOConfig, SFTConfig
 
 
 @dataclass(frozen=True)
@@ -37,17 +37,19 @@ def ppo_budgets(config: PPOConfig) -> dict[str, Budget]:
     """By pass; those cut by samples are absent."""
     policy, critic, reward = config.actor_rollout_ref, config.critic, config.reward_model
     actor, rollout, ref = policy.actor, policy.rollout, policy.ref
-    multiple = actor.megatron.pipeline_model_parallel_size if config.schedule.method == "interleaved" else 1
+
+    def multiple(megatron: MegatronConfig) -> int:
+        return megatron.pipeline_model_parallel_size if config.schedule.method == "interleaved" else 1
 
     def budget(section: str, name: str, holder: object, **options: int) -> Budget:
         key = f"{name}_max_token_len_per_gpu"
         return Budget(getattr(holder, key), f"{section}.{key}", **options)
 
     table = {
-        "actor": (actor.use_dynamic_bsz, budget("actor_rollout_ref.actor", "ppo", actor, multiple=multiple)),
+        "actor": (actor.use_dynamic_bsz, budget("actor_rollout_ref.actor", "ppo", actor, multiple=multiple(actor.megatron))),
         "log_prob": (rollout.log_prob_use_dynamic_bsz, budget("actor_rollout_ref.rollout", "log_prob", rollout)),
         "ref": (ref.log_prob_use_dynamic_bsz, budget("actor_rollout_ref.ref", "log_prob", ref)),
-        "critic": (critic.use_dynamic_bsz, budget("critic", "ppo", critic, multiple=multiple)),
+        "critic": (critic.use_dynamic_bsz, budget("critic", "ppo", critic, multiple=multiple(critic.megatron))),
         "values": (critic.use_dynamic_bsz, budget("critic", "forward", critic)),
         "reward": (reward.use_dynamic_bsz, budget("reward_model", "forward", reward)),
     }

@@ -52,7 +52,8 @@ def check_ppo_batches(config: PPOConfig, *, world: int, models: Mapping[str, Mod
             micro_key=f"{key}.ppo_micro_batch_size_per_gpu",
             dp=data_parallel(role.megatron, world=world),
         )
-    yield from check_ppo_budgets(config, dp=data_parallel(config.critic.megatron, world=world))
+    replicas = {role: data_parallel(megatron, world=world) for role, (_, megatron) in layouts(config).items()}
+    yield from check_ppo_budgets(config, dp=replicas)
     yield from _check_equal_updates(config)
     yield from _check_replicas(config, samples=samples, world=world)
     yield from _check_positions(config, models=models)

@@ -1,14 +1,14 @@
 """Checks of token budgets. Each check returns one line per problem: key, numbers, what would fit."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from fusedrl.config.budgets import Budget, ppo_budgets, sft_budget
 from fusedrl.config.check_layout import layouts
 from fusedrl.config.schema import PPOConfig, SFTConfig
 
 
-def check_ppo_budgets(config: PPOConfig, *, dp: int) -> Iterator[str]:
-    """Budgets of the models that are built; `dp`: replicas of actor and critic."""
+def check_ppo_budgets(config: PPOConfig, *, dp: Mapping[str, int]) -> Iterator[str]:
+    """Budgets of the models that are built; `dp`: replicas of actor and critic, by name."""
     built, budgets = layouts(config), ppo_budgets(config)
     used = [each for name, each in budgets.items() if name in built or name in ("log_prob", "values")]
     prompt, response = config.data.max_prompt_length, config.data.max_response_length
@@ -16,7 +16,7 @@ def check_ppo_budgets(config: PPOConfig, *, dp: int) -> Iterator[str]:
     yield from _check_longest(used, longest=prompt + response, told=told)
     for name, role in (("actor", config.actor_rollout_ref.actor), ("critic", config.critic)):
         if name in budgets:
-            yield from _check_order(budgets[name], config.schedule.method, samples=role.ppo_mini_batch_size // dp)
+            yield from _check_order(budgets[name], config.schedule.method, samples=role.ppo_mini_batch_size // dp[name])
 
 
 def check_sft_budget(config: SFTConfig) -> Iterator[str]:

@@ -125,7 +125,6 @@ def check_ppo_layouts(config: PPOConfig, *, world: int, models: Mapping[str, Mod
             placement = config.schedule.placement if role in ("actor", "critic") else "line"
             yield from check_model(megatron, key=key, numbers=models[role], placement=placement)
     yield from _check_rollout(config, world=world, models=models)
-    yield from _check_same_columns(config)
     yield from _check_split(config)
 
 
@@ -135,18 +134,6 @@ def _check_rollout(config: PPOConfig, *, world: int, models: Mapping[str, ModelN
         yield f"{key}={tp} does not divide the {world} ranks of this job; set it to {listed(divisors(world), near=tp)}"
     if "actor" in models:
         yield from check_tensor_split(key, tp, numbers=models["actor"])
-
-
-def _check_same_columns(config: PPOConfig) -> Iterator[str]:
-    """Actor and critic train in one pass, on the same ranks in opposite directions: their layouts are equal."""
-    actor, critic = config.actor_rollout_ref.actor.megatron, config.critic.megatron
-    for size in (TP, PP):
-        if getattr(actor, size) != getattr(critic, size):
-            yield (
-                f"critic.megatron.{size}={getattr(critic, size)} differs from "
-                f"actor_rollout_ref.actor.megatron.{size}={getattr(actor, size)}: both models train on the same "
-                "pipeline ranks; make them equal"
-            )
 
 
 def _check_split(config: PPOConfig) -> Iterator[str]:

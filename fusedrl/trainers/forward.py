@@ -1,8 +1,8 @@
 """Forward-only passes over the samples of a step: log-probabilities, entropy, values, reward-model scores.
 
-Models that share a layout run in one pass, interleaved like a training step; each gives a tensor per sample. Every rank
-ends up with the whole result: a rank fills in the rows that its last stage computed, zeros elsewhere, and one sum over
-the world puts them together (x + 0 is exact).
+All models run in one pass, interleaved like a training step; each gives a tensor per sample. Every rank ends up with the
+whole result: a rank fills in the rows that its last stage computed, zeros elsewhere, and one sum over the world puts
+them together (x + 0 is exact).
 
 Shapes: B samples, S tokens of a row, R response tokens, V vocabulary (this rank's part).
 """
@@ -84,23 +84,6 @@ def infer(
     inferences: Mapping[str, Inference], samples: Samples, *, executor: Executor, planner: Planner
 ) -> dict[str, Tensor]:
     """Each named result as [B, W] in CPU memory, on every rank. A collective of all ranks."""
-    results: dict[str, Tensor] = {}
-    for names in _by_layout(inferences):
-        results |= _one_pass({name: inferences[name] for name in names}, samples, executor=executor, planner=planner)
-    return results
-
-
-def _by_layout(inferences: Mapping[str, Inference]) -> list[list[str]]:
-    """Model names grouped by layout, in order: only models that share ranks and stages fit into one pass."""
-    passes: dict[object, list[str]] = {}
-    for name, inference in inferences.items():
-        passes.setdefault(inference.role.layout, []).append(name)
-    return list(passes.values())
-
-
-def _one_pass(
-    inferences: Mapping[str, Inference], samples: Samples, *, executor: Executor, planner: Planner
-) -> dict[str, Tensor]:
     groups = {
         name: replica_groups(each.role, samples.lengths_B, micro_batch=each.micro_batch, budget=each.budget)
         for name, each in inferences.items()

@@ -8,6 +8,7 @@ Shapes: B rows, T tokens, H hidden size.
 
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -152,6 +153,29 @@ def toy_placements(kind: str, world: int) -> dict[str, list[int]]:
         "interleaved": {"actor": line + line, "critic": line[::-1]},
         "v": {"actor": line + line[::-1], "critic": line[::-1] + line},
     }[kind]
+
+
+@dataclass(frozen=True)
+class Lie:
+    """How toy models lie: on their own columns, the world ranks of these, and in a program."""
+
+    placements: dict[str, list[int]]
+    columns: dict[str, tuple[tuple[int, ...], ...]]
+    in_program: dict[str, list[int]]
+
+
+def toy_lie(kind: str, world: int) -> Lie:
+    """One of toy_placements, or "copies": two critics of half as many stages on the ranks of one actor."""
+    line = list(range(world))
+    if kind != "copies":
+        placements = toy_placements(kind, world)
+        return Lie(placements, dict.fromkeys(placements, one_column_each(world)), placements)
+    pairs = [line[first::2] for first in range(2)]
+    return Lie(
+        placements={"actor": line, "critic": line[: world // 2]},
+        columns={"actor": (tuple(line),), "critic": tuple(map(tuple, pairs))},
+        in_program={"actor": line, "critic0": pairs[0], "critic1": pairs[1]},
+    )
 
 
 def run_toy(

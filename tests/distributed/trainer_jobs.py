@@ -53,14 +53,23 @@ def random_samples(size: int) -> Samples:
 
 
 def build(
-    folder: str, *, tp: int, pp: int, placement: str = "line", keys: Mapping[str, Any] | None = None
+    folder: str,
+    *,
+    tp: int,
+    pp: int,
+    placement: str = "line",
+    critic_sizes: tuple[int, int] | None = None,
+    keys: Mapping[str, Any] | None = None,
 ) -> tuple[TrainedRole, TrainedRole]:
-    """keys: more of both layouts' configuration."""
-    megatron = MegatronConfig(tensor_model_parallel_size=tp, pipeline_model_parallel_size=pp, **(keys or {}))
+    """critic_sizes: tp and pp of a critic that has others. keys: more of both layouts' configuration."""
+    megatron, of_critic = (
+        MegatronConfig(tensor_model_parallel_size=sizes[0], pipeline_model_parallel_size=sizes[1], **(keys or {}))
+        for sizes in ((tp, pp), critic_sizes or (tp, pp))
+    )
     optim = OptimConfig(lr=1e-2)
     place: dict[str, Any] = {"placement": placement, "splits": True}
     actor = RoleSpec.of("actor", megatron, key="actor", folder=folder, **place)
-    critic = RoleSpec.of("critic", megatron, key="critic", folder=folder, head="value", reverse=True, **place)
+    critic = RoleSpec.of("critic", of_critic, key="critic", folder=folder, head="value", reverse=True, **place)
     options: dict[str, Any] = {"distributed_optimizer": False, "steps": 100, "seed": 0, "timeout_s": TIMEOUT_S}
     return build_trained_role(actor, optim, **options), build_trained_role(critic, optim, **options)
 
@@ -120,13 +129,15 @@ def train(
     tokens: tuple[int, ...] = (0, 0),
     multiple: int = 1,
     profile: bool = True,
+    critic_sizes: tuple[int, int] | None = None,
     keys: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Two epochs of two mini-batches; metrics of all updates, this rank's weights, planned times of all F0.
 
     tokens: budgets of actor and critic, in place of the numbers of samples; 0: none. multiple: of its micro-batches.
+    critic_sizes: tp and pp of a critic that has others. keys: more of both layouts.
     """
-    actor, critic = build(folder, tp=tp, pp=pp, placement=placement, keys=keys)
+    actor, critic = build(folder, tp=tp, pp=pp, placement=placement, critic_sizes=critic_sizes, keys=keys)
     executor = make_executor([actor, critic], timeout_s=TIMEOUT_S)
     planner = Planner(ScheduleConfig(method=method, profile=profile))
     samples = random_samples(16)

@@ -48,6 +48,8 @@ def test_training_passes_of_interleaved_orders_come_in_multiples_of_pp() -> None
     asked = ("parallel=pp4", "schedule.method=interleaved", f"{ACTOR}.use_dynamic_bsz=true")
     multiples = {name: each.multiple for name, each in ppo_budgets(ppo(*asked)).items()}
     assert multiples == {"actor": 4, "critic": 4, "log_prob": 1, "ref": 1, "values": 1, "reward": 1}
+    shallow = ppo_budgets(ppo(*asked, "critic.megatron.pipeline_model_parallel_size=2"))
+    assert (shallow["actor"].multiple, shallow["critic"].multiple) == (4, 2)
 
 
 @given(st.lists(st.integers(1, 9), min_size=1, max_size=20), st.integers(9, 40), st.integers(1, 3), st.integers(1, 3))

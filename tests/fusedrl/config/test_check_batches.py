@@ -65,6 +65,14 @@ def test_actor_and_critic_may_differ_in_micro_batches_only() -> None:
     assert epochs.startswith(f"critic.ppo_epochs=2 differs from {ACTOR}.ppo_epochs=1")
 
 
+def test_a_mini_batch_divides_over_each_models_own_replicas() -> None:
+    small = ["data.train_batch_size=2", "actor_rollout_ref.rollout.n=1", f"{ACTOR}.ppo_mini_batch_size=2"]
+    config = ppo(*small, f"{ACTOR}.ppo_micro_batch_size_per_gpu=1", "critic.megatron.pipeline_model_parallel_size=1")
+    assert list(check_ppo_batches(config, world=4, models={})) == [
+        "critic.ppo_mini_batch_size=2 does not divide over 4 data-parallel replicas; make it a multiple of 4"
+    ]
+
+
 def test_forward_only_models_need_an_equal_share_too() -> None:
     config = ppo(
         "algorithm=ppo_kl",

@@ -12,20 +12,24 @@ SWITCH = f"{ACTOR}.use_dynamic_bsz=true"
 BUDGET = f"{ACTOR}.ppo_max_token_len_per_gpu"
 
 
+def both(dp: int) -> dict[str, int]:
+    return {"actor": dp, "critic": dp}
+
+
 def test_a_budget_below_the_longest_sample_is_refused_by_its_key() -> None:
     longest = "data.max_prompt_length=16 + data.max_response_length=8"
     config = ppo(SWITCH, "critic.ppo_max_token_len_per_gpu=23", "critic.forward_max_token_len_per_gpu=24")
-    (line,) = check_ppo_budgets(config, dp=2)
+    (line,) = check_ppo_budgets(config, dp=both(2))
     assert line == f"critic.ppo_max_token_len_per_gpu=23 is below the longest sample, {longest}; raise it to 24 or more"
     assert list(check_ppo_batches(config, world=4, models={})) == [line]
-    assert list(check_ppo_budgets(ppo("critic.ppo_max_token_len_per_gpu=23"), dp=2)) == []  # not in use
+    assert list(check_ppo_budgets(ppo("critic.ppo_max_token_len_per_gpu=23"), dp=both(2))) == []  # not in use
 
 
 def test_models_that_are_not_built_need_no_budget() -> None:
     low = {"actor_rollout_ref.ref.log_prob_max_token_len_per_gpu": 1, "reward_model.forward_max_token_len_per_gpu": 1}
-    assert list(check_ppo_budgets(changed(ppo(SWITCH), low), dp=2)) == []
+    assert list(check_ppo_budgets(changed(ppo(SWITCH), low), dp=both(2))) == []
     built = changed(ppo(SWITCH), low | {f"{ACTOR}.use_kl_loss": True, "reward_model.enable": True})
-    assert [line.partition("=")[0] for line in check_ppo_budgets(built, dp=2)] == list(low)
+    assert [line.partition("=")[0] for line in check_ppo_budgets(built, dp=both(2))] == list(low)
 
 
 def test_samples_of_a_micro_batch_do_not_matter_under_a_budget() -> None:
@@ -38,13 +42,15 @@ def test_samples_of_a_micro_batch_do_not_matter_under_a_budget() -> None:
 
 
 def test_orders_that_fix_the_number_of_micro_batches() -> None:
-    (actor, critic) = check_ppo_budgets(ppo(SWITCH, "schedule.method=file:order.txt"), dp=2)
+    (actor, critic) = check_ppo_budgets(ppo(SWITCH, "schedule.method=file:order.txt"), dp=both(2))
     assert actor.startswith("schedule.method=file:order.txt: an order from a file has one number of micro-batches")
     assert BUDGET in actor
     assert "critic.ppo_max_token_len_per_gpu" in critic
     interleaved = (SWITCH, "parallel=pp4", "schedule.method=interleaved")
-    assert list(check_ppo_budgets(ppo(*interleaved), dp=1)) == []
-    found = list(check_ppo_budgets(ppo(*interleaved), dp=128))
+    assert list(check_ppo_budgets(ppo(*interleaved), dp=both(1))) == []
+    (own,) = check_ppo_budgets(ppo(*interleaved), dp={"actor": 1, "critic": 128})
+    assert "critic.ppo_max_token_len_per_gpu" in own
+    found = list(check_ppo_budgets(ppo(*interleaved), dp=both(128)))
     assert len(found) == 2
     assert found[0].startswith("schedule.method=interleaved needs micro-batches in multiples of 4, which 2 samples")
 

@@ -101,6 +101,18 @@ def test_ranks_of_one_column_and_group_hold_like_work(models: dict[str, Lying]) 
     assert len(like) == len(columns)  # a column works for one copy of a model
 
 
+@given(models_on_one_world())
+def test_the_ith_rank_of_a_stage_in_all_groups_sends_to_the_ith_of_the_next(models: dict[str, Lying]) -> None:
+    """What timelines go by, which know ops and ranks alone."""
+    fusion = fused(models)
+    for name, model in models.items():
+        for copy in fusion.copies_of(name):
+            mine = [rank for rank, of in enumerate(fusion.copy_of) if of[name] == copy.name]
+            stages = [[r for r in mine if r in model.stage_ranks(r, s)] for s in range(len(model.placement))]
+            for i, rank in enumerate(stages[0]):
+                assert [each[i] for each in stages] == [model.stage_ranks(rank, s)[0] for s in range(len(stages))]
+
+
 @given(st.integers(1, 3), st.integers(1, 4), st.integers(1, 3), st.sampled_from(SHAPES))
 def test_equal_layouts_are_fused_column_by_column(tp: int, pp: int, dp: int, shape: str) -> None:
     layout = Layout(tp=tp, pp=pp, dp=dp)

@@ -14,23 +14,20 @@ from tests.distributed.pipeline_jobs import (
     BUILDERS,
     SPLITTING,
     microbatches,
-    one_column_each,
+    toy_lie,
     toy_loss,
     toy_model,
-    toy_placements,
     toy_problem,
 )
 
 
-def finished(*, builder: str, copies: bool = False) -> list[str]:
-    """ "MODEL at" for each instruction of a pass, "MODEL finished" where the executor called so.
-
-    copies: two critics of half as many stages on the ranks of one actor."""
+def finished(*, builder: str, kind: str = "opposed") -> list[str]:
+    """ "MODEL at" for each instruction of a pass, "MODEL finished" where the executor called so."""
     world, counts = dist.get_world_size(), {"actor": 3, "critic": 2}
-    placements, columns, in_program = _two_critics(world) if copies else _opposed(world)
-    executor = Executor([toy_model(n, placement=p, columns=columns[n]) for n, p in placements.items()])
-    of_copies = {name: counts[name.rstrip("01")] for name in in_program}
-    problem = toy_problem(in_program, of_copies, split=builder in SPLITTING)
+    lie = toy_lie(kind, world)
+    executor = Executor([toy_model(n, placement=p, columns=lie.columns[n]) for n, p in lie.placements.items()])
+    of_copies = {name: counts[name.rstrip("01")] for name in lie.in_program}
+    problem = toy_problem(lie.in_program, of_copies, split=builder in SPLITTING)
     program = make_program(problem, (BUILDERS | SPLITTING)[builder](problem))
     work = {n: Work(microbatches(counts[n], seed=1), loss=toy_loss(1)) for n in counts}
     log: list[str] = []
@@ -45,19 +42,3 @@ def finished(*, builder: str, copies: bool = False) -> list[str]:
         executor.run(program, work, finished={n: partial(log.append, f"{n} finished") for n in counts})
     executor.close()
     return log
-
-
-Lie = tuple[dict[str, list[int]], dict[str, tuple[tuple[int, ...], ...]], dict[str, list[int]]]
-"""Placements and columns of models, placements in the program."""
-
-
-def _opposed(world: int) -> Lie:
-    placements = toy_placements("opposed", world)
-    return placements, dict.fromkeys(placements, one_column_each(world)), placements
-
-
-def _two_critics(world: int) -> Lie:
-    line, pairs = list(range(world)), [list(range(first, world, 2)) for first in range(2)]
-    columns = {"actor": (tuple(line),), "critic": tuple(map(tuple, pairs))}
-    in_program = {"actor": line, "critic0": pairs[0], "critic1": pairs[1]}
-    return {"actor": line, "critic": list(range(world // 2))}, columns, in_program

@@ -7,7 +7,7 @@ Shapes: B rows, T tokens, V this rank's part of the vocabulary.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from typing import Any
 
@@ -55,7 +55,10 @@ Passes = Sequence[Mapping[str, int]]
 
 
 class Job:
-    """The models of one layout on this rank, and their executor. shape: how their stages lie on the columns."""
+    """The models on this rank, and their executor. shape: how their stages lie on the columns.
+
+    others: the layouts of models that do not have `layout`.
+    """
 
     def __init__(
         self,
@@ -68,20 +71,27 @@ class Job:
         options: StageOptions = PLAIN,
         dtype: torch.dtype = torch.float32,
         overlap: bool = False,
+        others: Mapping[str, Layout] | None = None,
     ) -> None:
-        self.layout, self.shape = layout, shape
+        self.layouts, self.shape = {name: (others or {}).get(name, layout) for name in names}, shape
         self.dp_i = layout.coords(dist.get_rank())[1]
         made: dict[str, Any] = {"arch": arch, "shape": shape, "options": options, "dtype": dtype, "overlap": overlap}
-        self.models = {n: _trainable(n, layout, distributed_optimizer=distributed_optimizer, **made) for n in names}
-        place = {"layout": layout, "rank": dist.get_rank(), "placement": shape}
-        stages = [megatron_model(n, m.module, reverse=n == "critic", **place) for n, m in self.models.items()]
+        made["distributed_optimizer"] = distributed_optimizer
+        self.models = {name: _trainable(name, each, **made) for name, each in self.layouts.items()}
+        place = {"rank": dist.get_rank(), "placement": shape}
+        stages = [
+            megatron_model(n, m.module, layout=self.layouts[n], reverse=n == "critic", **place)
+            for n, m in self.models.items()
+        ]
         self.executor = Executor(stages, timeout=30)
 
     def program(self, batches: Mapping[str, Sequence[MicroBatch]], *, method: str) -> Program:
         shapes = agree_shapes({name: shapes_of(each) for name, each in batches.items()})
-        sizes = {"pp": self.layout.pp, "tp": self.layout.tp, "dp": self.layout.dp}
         drawn = method.startswith(("random", "split", "mixed"))
-        planned = [Planned(n, shapes[n], **sizes, reverse=n == "critic", shape=self.shape) for n in self.models]
+        planned = [
+            Planned(n, shapes[n], **asdict(each), reverse=n == "critic", shape=self.shape)
+            for n, each in self.layouts.items()
+        ]
         problem = make_problem(planned, split=method.startswith(("split", "mixed")) if drawn else may_split(method))
         if not drawn:
             return make_program(problem, order_by(problem, method))
@@ -162,22 +172,25 @@ def run_law(
     num_layers: int = 4,
     options: StageOptions = PLAIN,
     overlap: bool = False,
+    critic: tuple[int, int, int] | None = None,
 ) -> dict[str, Any]:
     """What this rank holds after each pass, as arrays; keys are "PASS/MODEL/WHAT/NAME".
 
-    layout: (tp, pp, dp). method: one of a schedule, random (whole backwards), split or mixed with a seed, or plain.
+    layout: (tp, pp, dp), or (tp, pp, dp, cp); critic: that of the critic where it has another. method: one of a
+    schedule, random (whole backwards), split or mixed with a seed, or plain.
     passes: micro-batches of each model; the critic has the value head, any other name a language model's.
     """
     names = list(passes[0])
     arch = replace(ARCH, tied=tied, num_layers=num_layers)
     made: dict[str, Any] = {"distributed_optimizer": distributed_optimizer, "options": options, "overlap": overlap}
-    job = Job(Layout(*layout), names=names, arch=arch, shape=shape, **made)
+    others = {} if critic is None else {"critic": Layout(*critic)}
+    job = Job(Layout(*layout), names=names, arch=arch, shape=shape, others=others, **made)
     seen: dict[str, Any] = {}
     for number, counts in enumerate(passes):
         everything = {
             name: [replica_batches(counts[name], seed=number, replica=r) for r in range(replicas)] for name in names
         }
-        mine = {name: _share(each, job) for name, each in everything.items()}
+        mine = {name: _share(each, job.layouts[name]) for name, each in everything.items()}
         totals = {n: sum(int(valid_BT(m).sum()) for part in each for m in part) for n, each in everything.items()}
         work = {name: Work(mine[name], loss=_loss(name, job, totals[name])) for name in names}
         if method == "plain":
@@ -213,9 +226,10 @@ def _train_plainly(model: TrainableModel, work: Work) -> dict[str, float]:
     return sums
 
 
-def _share(parts: Sequence[Sequence[MicroBatch]], job: Job) -> list[MicroBatch]:
+def _share(parts: Sequence[Sequence[MicroBatch]], layout: Layout) -> list[MicroBatch]:
     """This replica's micro-batches; all of them where there is one replica."""
-    return list(parts[job.dp_i]) if job.layout.dp > 1 else [each for part in parts for each in part]
+    dp_i = layout.coords(dist.get_rank())[1]
+    return list(parts[dp_i]) if layout.dp > 1 else [each for part in parts for each in part]
 
 
 def _after_pass(model: TrainableModel, key: str, *, whole_gradients: bool) -> dict[str, Any]:

@@ -70,7 +70,7 @@ def test_models_are_finished_once_nothing_of_theirs_is_left(ranks: RankPool, bui
 @pytest.mark.parametrize("builder", ["serial", "split_random"])
 def test_model_whose_replicas_share_a_program_is_finished_at_the_end_of_the_pass(ranks: RankPool, builder: str) -> None:
     """Its reduction would hold a rank up that the other replica's rank waits for."""
-    logs = ranks.run("tests.fusedrl.pipeline.finished_jobs:finished", world=4, builder=builder, copies=True)
+    logs = ranks.run("tests.fusedrl.pipeline.finished_jobs:finished", world=4, builder=builder, kind="copies")
     for log in logs:
         assert log[-1] == "critic finished"
         assert log.count("critic finished") == log.count("actor finished") == 1

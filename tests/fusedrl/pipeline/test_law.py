@@ -1,6 +1,7 @@
 """The law: an order changes when work happens, never what is computed. On real Megatron-Core stages, actor forward and
 critic reversed: gradients, their norms, parameters and optimizer state after two passes of different sizes."""
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -19,9 +20,8 @@ FULL = [(1, 2, 1), (1, 4, 1)]  # layouts that are tried with all orders; those w
 ORDERS = ("fused", "fused_split", "zero_bubble", "random7", "split7", "mixed7")
 
 
-def run(ranks: RankPool, layout: tuple[int, int, int], **kwargs: Any) -> list[dict[str, Any]]:
-    tp, pp, dp = layout
-    return ranks.run(RUN, world=tp * pp * dp, layout=layout, **kwargs)
+def run(ranks: RankPool, layout: tuple[int, ...], **kwargs: Any) -> list[dict[str, Any]]:
+    return ranks.run(RUN, world=math.prod(layout), layout=layout, **kwargs)
 
 
 def assert_bit_equal(first: list[dict[str, Any]], second: list[dict[str, Any]]) -> None:
@@ -261,6 +261,40 @@ def test_distributed_optimizer_equals_a_plain_loop_on_one_rank(ranks: RankPool, 
     split = run(ranks, (1, 2, 2), method="fused", **options)
     whole = run(ranks, (1, 1, 1), method="plain", **options)
     assert_close(merged(whole), merged(split))
+
+
+APART = {  # (tp, pp, dp, cp) of actor and critic, an order, options
+    "pp4-pp2_dp2": ((1, 4, 1), (1, 2, 2), "fused_split", {}),
+    "pp2_dp2-pp4": ((1, 2, 2), (1, 4, 1), "fused", {"distributed_optimizer": True, "overlap": True}),
+    "tp2_pp2-pp2_dp2": ((2, 2, 1), (1, 2, 2), "mixed7", {"tied": True, "distributed_optimizer": True}),
+    "pp2_dp2-tp2_pp2": ((1, 2, 2), (2, 2, 1), "fused", {"overlap": True}),
+    "tp2_pp2-pp4": ((2, 2, 1), (1, 4, 1), "fused_split", {}),
+    "cp2_pp2-pp2_dp2": ((1, 2, 1, 2), (1, 2, 2), "fused", {}),
+}
+
+
+@pytest.mark.parametrize(("actor", "critic", "order", "options"), APART.values(), ids=APART)
+def test_models_of_unequal_layouts_train_the_same_bits_in_any_order_and_as_a_plain_loop(
+    ranks: RankPool, actor: tuple[int, ...], critic: tuple[int, ...], order: str, options: dict[str, Any]
+) -> None:
+    """In the serial run gradients are summed after the pass, overlap or not."""
+    given = {"passes": UNEQUAL, "replicas": 2, **options}
+    after = given | {"overlap": False}
+    serial, other = (
+        run(ranks, actor, critic=critic, method="serial", **after),
+        run(ranks, actor, critic=critic, method=order, **given),
+    )
+    check_moved(serial)
+    assert_bit_equal(serial, other)
+    assert_close(merged(run(ranks, (1, 1, 1), method="plain", **after)), merged(serial))
+
+
+def test_model_is_the_same_bits_whatever_the_others_layout(ranks: RankPool) -> None:
+    """The critic's replicas run beside one actor, beside two, or in the actor's columns."""
+    critic, options = (1, 2, 2), {"passes": UNEQUAL, "replicas": 2}
+    beside = [run(ranks, actor, method="fused", critic=critic, **options) for actor in ((1, 2, 2), (1, 4, 1))]
+    equal, unequal = ([{k: v for k, v in rank.items() if "/critic/" in k} for rank in each] for each in beside)
+    assert_bit_equal(equal, unequal)
 
 
 def test_gradients_do_not_depend_on_how_rows_are_cut(ranks: RankPool) -> None:

@@ -25,16 +25,21 @@ def test_saved_storages_count_once_and_weights_not() -> None:
     assert torch.equal(x.grad, (2 * (x.detach() @ weight.detach())) @ weight.detach().T)
 
 
-@pytest.mark.parametrize(("kind", "builder"), [("opposed", "greedy"), ("v", "random1"), ("v", "split_random")])
-def test_what_is_held_is_what_the_plan_says(ranks: RankPool, tmp_path: Path, kind: str, builder: str) -> None:
+@pytest.mark.parametrize(
+    ("world", "kind", "builder"),
+    [(2, "opposed", "greedy"), (2, "v", "random1"), (2, "v", "split_random"), (4, "copies", "random2")],
+)
+def test_what_is_held_is_what_the_plan_says(
+    ranks: RankPool, tmp_path: Path, world: int, kind: str, builder: str
+) -> None:
     job = "tests.fusedrl.pipeline.timeline_jobs:profiled"
-    results = ranks.run(job, world=2, kind=kind, builder=builder, folder=str(tmp_path))
+    results = ranks.run(job, world=world, kind=kind, builder=builder, folder=str(tmp_path))
     assert results[0]["peaks"] == results[1]["peaks"]
     found = results[0]["peaks"]
     assert found["microbatches"] == found["planned_microbatches"] == tuple(int(x) for x in found["planned"])
     assert list(found["nbytes"]) == results[0]["replayed"]
     assert min(found["nbytes"]) > 0
-    assert results[0]["ends"] == [(0, 0), (0, 0)]
+    assert results[0]["ends"] == [(0, 0)] * world
     assert results[0]["unmeasured"] == ((), None)
 
 

@@ -58,7 +58,9 @@ def timeline_of(problem: Problem, order: Order) -> Timeline:
         free, timed = 0, []
         for op in row:
             start, end = round(result.start[op] * MS), round(result.end[op] * MS)
-            first = op.stage == 0 if op.kind == "F" else op.kind == "W" or op.stage == 1
+            first = (
+                op.stage == 0 if op.kind == "F" else op.kind == "W" or op.stage == problem.model(op.model).stages - 1
+            )
             timed.append(TimedOp(op, start, end, asked=None if first else free))
             free = end
         rows.append(tuple(timed))
@@ -113,6 +115,24 @@ def test_problems_by_the_profile_have_the_durations_of_the_run(split: bool) -> N
             for s in range(2):
                 for m in range(mine.microbatches):
                     assert mine.duration(kind, s, m) == pytest.approx(real.duration(kind, s, m), abs=2e-3)
+
+
+def test_copies_of_a_model_are_measured_as_one() -> None:
+    """Two critics run beside an actor of twice their depth, the second one slower."""
+    four = {"sizes": Sizes(), "layers": [1] * 4}
+    models = [replace(ACTOR, pp=4, cost=CountedCost(**four)), replace(CRITIC, dp=2)]
+    problem = make_problem([replace(models[0], cost=Slow(**four)), replace(models[1], cost=SLOW)])
+    timeline = timeline_of(problem, serial_1f1b(problem))
+    slower = {"actor": 0, "critic0": 0, "critic1": MS}
+    rows = [[timed._replace(end=timed.end + slower[timed.op.model]) for timed in row] for row in timeline.ranks]
+    profile = Profile()
+    for _ in range(4):
+        profile.add(models, problem, replace(timeline, ranks=tuple(map(tuple, rows))))
+    fits = profile.fits({})
+    assert measured(models, fits) is not None
+    assert {name for name, _, _ in fits} <= {"actor", "critic", ""}
+    alone = SLOW.forward(0, rows=2, length=8)
+    assert alone < fits["critic", "F", 0](COUNTED.forward(0, rows=2, length=8)) < alone + 1.0
 
 
 def test_lengths_not_seen_yet_are_read_off_the_line() -> None:

@@ -1,6 +1,8 @@
 import json
 from pathlib import Path
 
+import pytest
+
 from fusedrl.pipeline.trace import chrome_trace
 from tests.distributed.pool import RankPool
 
@@ -31,16 +33,19 @@ def test_trace_of_two_passes_shows_ops_waits_messages_and_memory(ranks: RankPool
     ]
 
 
-def test_each_message_is_an_arrow_from_its_op_to_the_one_that_used_it(ranks: RankPool, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("world", "kind", "messages"), [(2, "opposed", 4 + 3), (4, "copies", 4 * 3 + 2 * 3)])
+def test_each_message_is_an_arrow_from_its_op_to_the_one_that_used_it(
+    ranks: RankPool, tmp_path: Path, world: int, kind: str, messages: int
+) -> None:
     job = "tests.fusedrl.pipeline.timeline_jobs:profiled"
-    ranks.run(job, world=2, kind="opposed", builder="serial", folder=str(tmp_path))
+    ranks.run(job, world=world, kind=kind, builder="serial", folder=str(tmp_path))
     events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
     arrows: dict[str, dict[str, dict]] = {}
     for event in events:
         if event["ph"] in "sf":
             arrows.setdefault(event["id"], {})[event["ph"]] = event
     ops = [e for e in events if e["ph"] == "X" and e["tid"] == 0]
-    assert len(arrows) == 2 * (4 * 2 + 3 * 2)
+    assert len(arrows) == 2 * 2 * messages  # passes, directions
 
     def inside(event: dict) -> str:
         (name,) = (

@@ -17,10 +17,9 @@ from tests.distributed.pipeline_jobs import (
     BUILDERS,
     SPLITTING,
     microbatches,
-    one_column_each,
+    toy_lie,
     toy_loss,
     toy_model,
-    toy_placements,
     toy_problem,
 )
 
@@ -35,9 +34,10 @@ def aligned(hosts: Sequence[str], *, ahead_s: Sequence[int]) -> tuple[list[int],
 def profiled(*, kind: str, builder: str, folder: str) -> dict[str, Any]:
     """One pass of toy models with its memory measured; peaks, and on rank 0 a trace of two passes."""
     world = dist.get_world_size()
-    placements = toy_placements(kind, world)
-    executor = Executor([toy_model(n, placement=p, columns=one_column_each(world)) for n, p in placements.items()])
-    problem = toy_problem(placements, counts := {"actor": 4, "critic": 3}, split=builder in SPLITTING)
+    lie, counts = toy_lie(kind, world), {"actor": 4, "critic": 3}
+    executor = Executor([toy_model(n, placement=p, columns=lie.columns[n]) for n, p in lie.placements.items()])
+    of_copies = {name: counts[name.rstrip("01")] for name in lie.in_program}
+    problem = toy_problem(lie.in_program, of_copies, split=builder in SPLITTING)
     program = make_program(problem, (BUILDERS | SPLITTING)[builder](problem))
     work = {n: Work(microbatches(counts[n], seed=1), loss=toy_loss(1)) for n in counts}
     reports = [

@@ -41,6 +41,28 @@ def test_fused_training_is_bit_equal_to_serial(ranks: RankPool, tmp_path: Path, 
 
 
 @pytest.mark.parametrize(
+    ("actor", "critic", "tokens"),
+    [((1, 4), (1, 2), (0, 0)), ((1, 2), (2, 2), (16, 24))],
+    ids=["pp4-pp2_dp2", "pp2_dp2-tp2_pp2"],
+)
+def test_training_of_unequal_layouts_is_bit_equal_to_serial_and_as_on_one_rank(
+    ranks: RankPool, tmp_path: Path, actor: tuple[int, int], critic: tuple[int, int], tokens: tuple[int, int]
+) -> None:
+    """Also the inference before, which is one pass of both models."""
+    folder = jobs.folder_of(tmp_path)
+    micro = {"actor_micro": 1, "critic_micro": 2}
+    options = {"world": 4, "tp": actor[0], "pp": actor[1], "critic_sizes": critic, "tokens": tokens, **micro}
+    fused, serial = (train(ranks, folder, method=method, **options) for method in ("fused", "serial"))
+    for mine, theirs in zip(fused, serial, strict=True):
+        assert mine["metrics"] == theirs["metrics"] == fused[0]["metrics"]
+        assert all(torch.equal(a, b) for a, b in zip(mine["state"], theirs["state"], strict=True))
+    alone = train(ranks, folder, world=1, tp=1, pp=1, method="serial", actor_micro=8, critic_micro=8)[0]
+    assert fused[0]["mean"] == pytest.approx(alone["mean"], abs=1e-5)
+    for one, other in zip(fused[0]["metrics"], alone["metrics"], strict=True):
+        assert one == pytest.approx(other, abs=2e-5)
+
+
+@pytest.mark.parametrize(
     ("placement", "method", "tied"),
     [
         ("line", "fused_split", False),
