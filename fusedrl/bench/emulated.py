@@ -19,7 +19,7 @@ from fusedrl.pipeline.executor import Work
 from fusedrl.pipeline.microbatch import MicroBatch
 from fusedrl.pipeline.postponed import postpone
 from fusedrl.pipeline.stage import PipelineModel
-from schedules.problem import Kind, Model, Problem
+from schedules.problem import Kind, Model, Problem, ProblemError
 
 _EARLY_NS = 60_000  # a sleep ends so much before its deadline, about what waking takes
 _PR_SET_TIMERSLACK = 29
@@ -102,7 +102,16 @@ def number_of(microbatch: MicroBatch) -> int:
 
 
 def emulated_models(problem: Problem, *, rank: int, emulation: Emulation) -> list[PipelineModel]:
-    """The problem's models with the stages that this rank holds; rank r of the world is column r."""
+    """The problem's models with the stages that this rank holds; rank r of the world is column r.
+
+    Raises ProblemError where a stage is on several columns: such ranks would sleep side by side, not together."""
+    for model in problem.models:
+        wide = [stage for stage in range(model.stages) if len(model.ranks_of(stage)) > 1]
+        if wide:
+            columns = model.ranks_of(wide[0])
+            raise ProblemError(
+                f"{model.name}: stage {wide[0]} lies on columns {columns}; emulated stages lie on one each"
+            )
     return [_model(model, problem, rank=rank, emulation=emulation) for model in problem.models]
 
 

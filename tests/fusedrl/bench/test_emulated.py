@@ -1,6 +1,8 @@
 import pytest
 
+from fusedrl.bench.emulated import Emulation, emulated_models
 from fusedrl.bench.fold import with_weight_part
+from schedules.problem import Model, Problem, ProblemError
 from tests.distributed.pool import RankPool
 from tests.fusedrl.bench.emulation_jobs import crossed, oversleep, two_models
 
@@ -28,6 +30,12 @@ def test_a_tensor_of_another_micro_batch_is_noticed() -> None:
         "actor: stage 1 in F2 received the tensor of micro-batch 1 to 2",
         "actor: stage 0 in B2 received the tensor of micro-batch 1 to 1",
     ]
+
+
+def test_a_stage_on_several_columns_is_refused() -> None:
+    problem = Problem(3, (Model("actor", [0, [1, 2]], 1, forward=1.0, backward=1.0),))
+    with pytest.raises(ProblemError, match=r"actor: stage 1 lies on columns \(1, 2\)"):
+        emulated_models(problem, rank=0, emulation=Emulation(1.0, payload=4))
 
 
 def test_sleeps_end_after_their_deadline_and_some_right_then() -> None:
