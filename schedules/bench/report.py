@@ -13,9 +13,10 @@ from schedules.bench.tables import TABLES
 def report(paths: Sequence[Path]) -> str:
     """All tables of the files, in the tables' own sequence of rows; of a row run more than once the last one counts."""
     lines = read(paths)
-    return "\n".join(
-        _section(name, own) for name in TABLES if (own := [line for line in lines if line["table"] == name])
-    )
+    sections = [_section(name, own) for name in TABLES if (own := [line for line in lines if line["table"] == name])]
+    if not sections:
+        raise RowError(f"{', '.join(map(str, paths))}: no row of any table ({', '.join(TABLES)}); run one first")
+    return "\n".join(sections)
 
 
 def _section(name: str, lines: list[dict[str, Any]]) -> str:

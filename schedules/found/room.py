@@ -6,7 +6,7 @@ from pathlib import Path
 
 from schedules.order import Order, OrderError
 from schedules.order_file import load_order, load_record
-from schedules.problem import Problem
+from schedules.problem import Problem, ProblemError
 from schedules.record import Record
 
 ROOM = Path(__file__).with_name("orders")
@@ -42,7 +42,9 @@ def load(path: Path) -> Kept:
 
 
 def load_all(room: Path = ROOM) -> list[Kept]:
-    """All kept orders, as read; verify.py says whether what they claim is true."""
+    """All kept orders, as read; verify.py says whether what they claim is true. A room must be a folder."""
+    if not room.is_dir():
+        raise ProblemError(f"{room}: {'not a folder' if room.exists() else 'there is no such folder'}")
     return [load(path) for path in order_files(room)]
 
 

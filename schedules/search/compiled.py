@@ -2,8 +2,8 @@
 
 numba keeps a compiled function until the function's own file changes. Compiled into it, though, are the functions that
 it calls and the numbers that it names, in other files too, and numba would go on running the old ones. So what is kept
-bears the digest of all these files in its name: an edit or an upgrade of any of them compiles all anew. Where no folder
-can be written to, nothing is kept, and each process compiles for itself.
+bears the digest of all these files in its name: an edit or an upgrade of any of them compiles all anew, and what is old
+goes. Where no folder can be written to, nothing is kept, and each process compiles for itself.
 """
 
 import hashlib
@@ -15,6 +15,8 @@ from typing import Any
 from numba import njit
 from numba.core.caching import CompileResultCacheImpl, FunctionCache
 
+from schedules.search.kept_files import remove_stale
+
 # All that is compiled.
 FILES = ("compiled.py", "kernel.py", "layout.py", "longest.py", "moves.py", "random_numbers.py", "tabu_kernel.py")
 
@@ -25,6 +27,7 @@ def _digest() -> str:
 
 
 _DIGEST = _digest()
+_tidied: set[str] = set()  # folders, by this process
 
 
 class _Named(CompileResultCacheImpl):
@@ -44,6 +47,13 @@ class _Cache(FunctionCache):
         except Exception:
             self.flush()
             return None
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        """Keep a function that was compiled; the first time, forget those of earlier sources."""
+        super().save_overload(sig, data)
+        if self.cache_path not in _tidied:
+            _tidied.add(self.cache_path)
+            remove_stale(Path(self.cache_path), stems={Path(name).stem for name in FILES}, digest=_DIGEST)
 
 
 def compiled(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -61,10 +61,12 @@ def test_jobs_share_the_cores(tmp_path, capsys):
 
 def test_bad_input_is_one_line_and_exit_code_2(tmp_path, capsys):
     (tmp_path / "broken.jsonl").write_text("x\n")
+    (tmp_path / "empty.jsonl").touch()
     for args, message in (
         (["split", "--out", str(tmp_path / "a.jsonl"), "--only", "exp77"], "--only exp77: no such row"),
         (["report", str(tmp_path / "broken.jsonl")], "broken.jsonl: line 1: not a row of a table"),
         (["report", str(tmp_path / "none.jsonl")], "none.jsonl: No such file or directory"),
+        (["report", str(tmp_path / "empty.jsonl")], "empty.jsonl: no row of any table (published, front, "),
     ):
         assert main(args) == 2
         err = capsys.readouterr().err

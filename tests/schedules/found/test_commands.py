@@ -93,3 +93,12 @@ def test_bad_command_lines_exit_with_2_and_one_line(capsys):
             main(args)
         err = capsys.readouterr().err
         assert (caught.value.code, err.count("\n"), err[:7]) == (2, 1, "error: ")
+
+
+def test_a_room_that_is_no_folder_is_one_line_and_exit_code_2(tmp_path, capsys):
+    (tmp_path / "file").touch()
+    for name, told in (("none", "there is no such folder"), ("file", "not a folder")):
+        for more in ((), ("--json",), ("--verify",)):
+            code, out, err = run(capsys, "found", "--room", str(tmp_path / name), *more)
+            assert (code, out, err) == (2, "", f"error: {tmp_path / name}: {told}\n")
+    assert run(capsys, "found", "--room", str(tmp_path), "--json")[:2] == (0, "[]\n")  # an empty room is a room

@@ -2,6 +2,7 @@
 
 import ast
 import importlib
+import os
 import re
 import sys
 from pathlib import Path
@@ -104,6 +105,20 @@ def test_nothing_is_kept_where_no_folder_can_be_written_to(toy):
     for _ in range(2):
         function = toy()
         assert (function(1), hits(function)) == (2, 0)
+
+
+def test_files_of_earlier_sources_go_once_something_is_compiled_anew(toy):
+    assert toy()(1) == 2
+    old = sorted(toy.folder.rglob("*.nb[ic]"))
+    assert len(old) == 4  # index and data of two functions
+    for path in old:
+        os.utime(path, (0, 0))
+    assert hits(toy()) == 0  # nothing compiled yet: nothing removed
+    assert all(path.exists() for path in old)
+    (toy.folder / "numbers_.py").write_text("MORE = 2\n")
+    assert toy()(1) == 3
+    assert not any(path.exists() for path in old)
+    assert len(sorted(toy.folder.rglob("*.nb[ic]"))) == 4
 
 
 def test_every_file_that_compiled_functions_are_made_of_is_watched():
