@@ -21,16 +21,29 @@ class Budget:
     """Tokens, padding included, that one micro-batch may have; `key` says so.
 
     multiple: the micro-batches of a pass on a replica come in multiples of this; interleaved orders ask for pp.
+    pads_to: a stage pads rows to a multiple of this many tokens.
     """
 
     tokens: int
     key: str
     multiple: int = 1
+    pads_to: int = 1
+
+    def padded(self, length: int) -> int:
+        """Tokens that a row of this length takes at least."""
+        return -(-length // self.pads_to) * self.pads_to
 
     def most(self, samples: int, *, length: int) -> int:
         """Micro-batches where all of a replica's samples are `length` long: no shorter samples need more."""
-        needed = -(-samples // (self.tokens // length))
+        needed = -(-samples // (self.tokens // self.padded(length)))
         return -(-needed // self.multiple) * self.multiple
+
+
+def row_multiple(megatron: MegatronConfig) -> int:
+    """What the length of a row is padded to: ranks that share its tokens take equally many, with context parallelism
+    two parts each."""
+    shares = megatron.tensor_model_parallel_size if megatron.sequence_parallel else 1
+    return shares if megatron.context_parallel_size == 1 else 2 * megatron.context_parallel_size * shares
 
 
 def ppo_budgets(config: PPOConfig) -> dict[str, Budget]:
@@ -41,22 +54,33 @@ def ppo_budgets(config: PPOConfig) -> dict[str, Budget]:
     def multiple(megatron: MegatronConfig) -> int:
         return megatron.pipeline_model_parallel_size if config.schedule.method == "interleaved" else 1
 
-    def budget(section: str, name: str, holder: object, **options: int) -> Budget:
+    def budget(section: str, name: str, holder: object, *, megatron: MegatronConfig, **options: int) -> Budget:
         key = f"{name}_max_token_len_per_gpu"
-        return Budget(getattr(holder, key), f"{section}.{key}", **options)
+        return Budget(getattr(holder, key), f"{section}.{key}", pads_to=row_multiple(megatron), **options)
+
+    def of_actor(section: str, name: str, holder: object, **options: int) -> Budget:
+        return budget(f"actor_rollout_ref.{section}", name, holder, megatron=actor.megatron, **options)
+
+    def of_critic(name: str, **options: int) -> Budget:
+        return budget("critic", name, critic, megatron=critic.megatron, **options)
 
     table = {
-        "actor": (actor.use_dynamic_bsz, budget("actor_rollout_ref.actor", "ppo", actor, multiple=multiple(actor.megatron))),
-        "log_prob": (rollout.log_prob_use_dynamic_bsz, budget("actor_rollout_ref.rollout", "log_prob", rollout)),
-        "ref": (ref.log_prob_use_dynamic_bsz, budget("actor_rollout_ref.ref", "log_prob", ref)),
-        "critic": (critic.use_dynamic_bsz, budget("critic", "ppo", critic, multiple=multiple(critic.megatron))),
-        "values": (critic.use_dynamic_bsz, budget("critic", "forward", critic)),
-        "reward": (reward.use_dynamic_bsz, budget("reward_model", "forward", reward)),
+        "actor": (actor.use_dynamic_bsz, of_actor("actor", "ppo", actor, multiple=multiple(actor.megatron))),
+        "log_prob": (rollout.log_prob_use_dynamic_bsz, of_actor("rollout", "log_prob", rollout)),
+        "ref": (
+            ref.log_prob_use_dynamic_bsz,
+            budget("actor_rollout_ref.ref", "log_prob", ref, megatron=ref.megatron),
+        ),
+        "critic": (critic.use_dynamic_bsz, of_critic("ppo", multiple=multiple(critic.megatron))),
+        "values": (critic.use_dynamic_bsz, of_critic("forward")),
+        "reward": (reward.use_dynamic_bsz, budget("reward_model", "forward", reward, megatron=reward.megatron)),
     }
     return {name: each for name, (switched_on, each) in table.items() if switched_on}
 
 
 def sft_budget(config: SFTConfig) -> Budget | None:
     """None where micro-batches are cut by samples."""
-    data = config.data
-    return Budget(data.max_token_len_per_gpu, "data.max_token_len_per_gpu") if data.use_dynamic_bsz else None
+    if not config.data.use_dynamic_bsz:
+        return None
+    pads_to = row_multiple(config.megatron)
+    return Budget(config.data.max_token_len_per_gpu, "data.max_token_len_per_gpu", pads_to=pads_to)

@@ -29,8 +29,11 @@ def check_sft_budget(config: SFTConfig) -> Iterator[str]:
 def _check_longest(budgets: Iterable[Budget], *, longest: int, told: str) -> Iterator[str]:
     """A sample that is longer than its budget has no micro-batch."""
     for budget in budgets:
-        if budget.tokens < longest:
-            yield f"{budget.key}={budget.tokens} is below the longest sample, {told}; raise it to {longest} or more"
+        padded = budget.padded(longest)
+        if budget.tokens < padded:
+            more = f" (padded to {padded})" if padded > longest else ""
+            too_low = f"{budget.key}={budget.tokens} is below the longest sample"
+            yield f"{too_low}, {told}{more}; raise it to {padded} or more"
 
 
 def _check_order(budget: Budget, method: str, *, samples: int) -> Iterator[str]:

@@ -145,5 +145,5 @@ def _sizes(
     )
     if budget is None:
         return ModelSizes(tp, pp, dp, micro_batches=math.ceil(samples / dp / micro), micro_batch=micro, cp=cp)
-    most, rows = budget.most(samples // dp, length=longest), budget.tokens // longest
+    most, rows = budget.most(samples // dp, length=longest), budget.tokens // budget.padded(longest)
     return ModelSizes(tp, pp, dp, micro_batches=most, micro_batch=rows, token_budget=budget.tokens, cp=cp)

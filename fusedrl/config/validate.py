@@ -18,6 +18,7 @@ from fusedrl.config.check_batches import (
 )
 from fusedrl.config.check_budgets import check_sft_budget
 from fusedrl.config.check_layout import ModelNumbers, check_model, check_ppo_layouts, check_ranks
+from fusedrl.config.check_overlap import check_overlap, check_ppo_overlap
 from fusedrl.config.derive import total_steps
 from fusedrl.config.errors import ConfigError
 from fusedrl.config.schema import PPOConfig, SFTConfig
@@ -35,6 +36,7 @@ def check_ppo(config: PPOConfig, *, world: int, models: Mapping[str, ModelNumber
     validates = config.trainer.test_freq > 0 or config.trainer.val_before_train
     return [
         *check_ppo_layouts(config, world=world, models=models),
+        *check_ppo_overlap(config),
         *check_ppo_batches(config, world=world, models=models),
         *check_data(config.data, validates=validates),
         *check_optim(config.actor_rollout_ref.actor.optim, key="actor_rollout_ref.actor.optim"),
@@ -52,6 +54,7 @@ def check_sft(config: SFTConfig, *, world: int, model: ModelNumbers | None = Non
     return [
         *_check_start(config),
         *check_ranks(config.megatron, key="megatron", world=world),
+        *check_overlap(config.megatron, key="megatron"),
         *([] if model is None else check_model(config.megatron, key="megatron", numbers=model)),
         *check_microbatches(
             data.train_batch_size,

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from fusedrl.models.architecture import Architecture
 from fusedrl.models.fill import rules_of
 from fusedrl.models.hf_folder import INDEX, SINGLE
+from fusedrl.models.parameter_gather import settle
 from fusedrl.models.random_weights import random_source
 from fusedrl.models.stages import stages_of
 from fusedrl.models.weights import from_locals, shapes
@@ -43,6 +44,7 @@ def export_hf(
     tokenizer_folder: str | Path | None = None,
 ) -> None:
     """Write the model; collective over all ranks of its groups. All ranks see the finished folder on return."""
+    settle(model)
     folder, held = Path(folder), stages_of(model)
     writes = groups.tp.rank() == 0 and groups.dp_cp.rank() == 0
     count = held[0].pg_collection.pp.size()

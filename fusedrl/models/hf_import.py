@@ -14,6 +14,7 @@ from torch import nn
 from fusedrl.models.architecture import Architecture
 from fusedrl.models.fill import fill
 from fusedrl.models.hf_folder import HfFolder
+from fusedrl.models.parameter_gather import settle
 from fusedrl.models.random_weights import Source
 from fusedrl.models.stages import stages_of
 from fusedrl.models.weights import EMBEDDING, LM_HEAD, VALUE_HEAD, shapes
@@ -29,6 +30,7 @@ def load_hf(model: nn.Module, folder: str | Path) -> None:
     fresh_head = _check_names(first, tensors)
     if fresh_head:
         log.info("%s has no value head (%s): the value head starts at zero", folder, VALUE_HEAD)
+    settle(model)  # or parameters under way would arrive over those of the folder
     for stage in stages:
         fill(stage, _source(stage.arch, tensors, fresh_head=fresh_head))
 

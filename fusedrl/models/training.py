@@ -5,7 +5,8 @@
         ... forwards and backwards ...
     model.start_reduce()                       # overlap_grad_reduce: begin the sum while other models' ops run
     model.finalize_grads()                     # tied embeddings over first and last stage; sum over data parallel ranks
-    info = model.step()                        # norm over this model's own tp x pp ranks, clip, Adam, schedule
+    info = model.step()                        # norm over this model's own tp x pp ranks, clip, Adam, schedule;
+                                               # overlap_param_gather: begin to gather parameters
 
 Losses come divided by the global count of valid tokens, so gradients are summed, never averaged. A step whose gradient
 norm is not finite is skipped and counted.
@@ -26,6 +27,7 @@ from megatron.core.optimizer import OptimizerConfig, get_megatron_optimizer
 from megatron.core.optimizer_param_scheduler import OptimizerParamScheduler
 from torch import nn
 
+from fusedrl.models.parameter_gather import gather_asynchronously, settle
 from fusedrl.models.stages import stages_of
 from fusedrl.parallel.groups import ProcessGroupCollection
 
@@ -49,6 +51,7 @@ class OptimizerSettings:
     eps: float = 1e-8
     use_distributed_optimizer: bool = False
     overlap_grad_reduce: bool = False
+    overlap_param_gather: bool = False
 
     def __post_init__(self) -> None:
         if self.lr_decay_style not in DECAY_STYLES:
@@ -58,6 +61,11 @@ class OptimizerSettings:
         if not 0 <= self.lr_warmup_steps < self.total_steps:
             raise ValueError(
                 f"optim.lr_warmup_steps={self.lr_warmup_steps} must be below the total of {self.total_steps} steps"
+            )
+        if self.overlap_param_gather and not (self.use_distributed_optimizer and self.overlap_grad_reduce):
+            raise ValueError(
+                f"overlap_param_gather needs use_distributed_optimizer={self.use_distributed_optimizer} and "
+                f"overlap_grad_reduce={self.overlap_grad_reduce} to be true"
             )
 
 
@@ -98,6 +106,8 @@ class TrainableModel:
         self._reducing = False
         if settings.overlap_grad_reduce:
             _reduce_asynchronously(self.ddp)
+        if settings.overlap_param_gather:
+            gather_asynchronously(self.ddp)
         self.skipped_steps = 0
 
     @property
@@ -154,7 +164,10 @@ class TrainableModel:
             dist.all_reduce(copies[0], group=self.groups.embd)
 
     def step(self) -> StepInfo:
-        """Clip and update; collective over the model's ranks. All ranks take the same decision on a non-finite norm."""
+        """Clip and update; collective over the model's ranks. All ranks take the same decision on a non-finite norm.
+        With overlap_param_gather parameters are complete once `settle` (parameter_gather.py) has been called, as a
+        forward does."""
+        settle(self.module)  # those of the step before, where no forward came between
         lr = self.lr
         self.optimizer.prepare_grads()
         norm = float(self.optimizer.get_grad_norm())
@@ -172,6 +185,7 @@ class TrainableModel:
 
     def state(self) -> Mapping[str, Any]:
         """What this rank needs to go on: weights, optimizer state, schedule; for exact comparison and for saving."""
+        settle(self.module)
         return {
             "model": [stage.state_dict_for_save_checkpoint() for stage in self.stages],
             "optimizer": self.optimizer.state_dict(),

@@ -4,7 +4,8 @@
     on 2 replicas, 2 on each:             [9]=9 [8]=8 [5 4 4]=15 [3 2 1]=9  ->  15 + 8 | 9 + 9
 
 A row is padded to the longest of its micro-batch, so a micro-batch costs rows x longest tokens: that, padding included,
-is what memory holds and what the budget bounds. Under such a cost, filling micro-batches with the longest samples that
+is what memory holds and what the budget bounds. Where ranks share the tokens of a row, lengths are also padded to a
+multiple that they divide. Under such a cost, filling micro-batches with the longest samples that
 are left needs the fewest of them: whichever one holds the longest sample has room for no more rows than budget //
 longest, and takes the most from the rest by taking the next longest. Since that holds for any budget, the smallest
 budget that still needs no more micro-batches is the smallest possible size of the largest one.
@@ -17,18 +18,28 @@ from fusedrl.rl.partition import karmarkar_karp
 
 
 def pack(
-    lengths: Sequence[int], *, tokens: int, replicas: int = 1, multiple: int = 1, key: str = "tokens"
+    lengths: Sequence[int],
+    *,
+    tokens: int,
+    replicas: int = 1,
+    multiple: int = 1,
+    pads_to: int = 1,
+    key: str = "tokens",
 ) -> list[list[list[int]]]:
     """Indices into `lengths`, ascending, of each micro-batch of each replica; every sample is in exactly one.
 
     Every replica gets the same number of micro-batches, the least that the budget of `tokens` allows, rounded up to
-    `multiple`; the largest is as small as can be with that many. The m-th ones of all replicas are alike.
+    `multiple`; the largest is as small as can be with that many. The m-th ones of all replicas are alike. Lengths count
+    as multiples of `pads_to`.
     Raises ValueError where a sample is longer than the budget, whose `key` it names, or samples are too few.
     """
     assert min(lengths) >= 1
+    longest, lengths = max(lengths), [_round_up(length, of=pads_to) for length in lengths]
     if max(lengths) > tokens:
-        longest = max(lengths)
-        raise ValueError(f"{key}={tokens} is below the {longest} tokens of the longest sample; raise it to {longest}")
+        padded = f", {max(lengths)} with padding" if max(lengths) > longest else ""
+        raise ValueError(
+            f"{key}={tokens} is below the {longest} tokens of the longest sample{padded}; raise it to {max(lengths)}"
+        )
     order = sorted(range(len(lengths)), key=lambda i: (-lengths[i], i))
     descending = [lengths[i] for i in order]
     count = _round_up(len(_fill(descending, tokens)), of=replicas * multiple)

@@ -18,6 +18,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
+from fusedrl.models.parameter_gather import settle
 from fusedrl.parallel.comm import all_gather_object
 from fusedrl.rollout.reshard import Piece, Shard, Span, plan, rounds
 
@@ -50,7 +51,7 @@ class HandOver:
 
     @torch.no_grad()
     def run(self) -> HandOverReport:
-        """Copy the source's present parameters into the target's."""
+        """Copy the source's present parameters into the target's; none may be under way (models.parameter_gather)."""
         start = perf_counter()
         sent = received = copied = messages = 0
         for pieces in self._rounds:
@@ -115,6 +116,7 @@ _cache: "WeakKeyDictionary[nn.Module, WeakKeyDictionary[nn.Module, HandOver]]" =
 
 def hand_over(source: nn.Module, target: nn.Module) -> HandOverReport:
     """Copy `source`'s weights into `target`, by a plan kept for this pair; a collective of all ranks."""
+    settle(source)
     plans = _cache.setdefault(target, WeakKeyDictionary())
     if source not in plans:
         plans[source] = HandOver(source, target)

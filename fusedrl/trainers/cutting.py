@@ -20,6 +20,11 @@ def replica_groups(role: Role, lengths_N: Tensor, *, micro_batch: int, budget: B
     if budget is None:
         return list(role.share(len(lengths_N)).split(micro_batch))
     packed = pack(
-        lengths_N.tolist(), tokens=budget.tokens, replicas=role.layout.dp, multiple=budget.multiple, key=budget.key
+        lengths_N.tolist(),
+        tokens=budget.tokens,
+        replicas=role.layout.dp,
+        multiple=budget.multiple,
+        pads_to=budget.pads_to,
+        key=budget.key,
     )
     return [torch.tensor(rows) for rows in packed[role.groups.dp.rank()]]

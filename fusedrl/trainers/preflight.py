@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 
+import torch
+
 from fusedrl.config.check_layout import layouts, needs_reference
 from fusedrl.config.derive import derive_ppo
 from fusedrl.config.schema import BaseTrainerConfig, MegatronConfig, PPOConfig, SFTConfig
@@ -179,6 +181,7 @@ def _plan(config: PPOConfig, models: Mapping[str, Architecture], *, world: int) 
                     tp=layout.tp,
                     cp=layout.cp,
                     stages=stages,
+                    dtype=getattr(torch, megatron[name].dtype),
                     options=stage_options(megatron[name]),
                 ),
             )

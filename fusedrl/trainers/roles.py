@@ -59,7 +59,7 @@ class RoleSpec:
 
     placement: how its stages lie on the pipeline ranks (fusedrl.parallel.placement). splits: built for orders that
     split backwards. implementation: whose layers it is made of. options: how its stages are built.
-    overlap_grad_reduce: of a role that learns.
+    overlap_grad_reduce, overlap_param_gather: of a role that learns.
     """
 
     name: str
@@ -74,6 +74,7 @@ class RoleSpec:
     implementation: Implementation = AUTO
     options: StageOptions = PLAIN
     overlap_grad_reduce: bool = False
+    overlap_param_gather: bool = False
 
     @staticmethod
     def of(
@@ -91,8 +92,9 @@ class RoleSpec:
         tp, pp = megatron.tensor_model_parallel_size, megatron.pipeline_model_parallel_size
         layout = Layout.for_world(dist.get_world_size(), tp=tp, pp=pp, cp=megatron.context_parallel_size, key=key)
         dtype, implementation = getattr(torch, megatron.dtype), implementation_of(megatron)
-        built = implementation, stage_options(megatron), megatron.overlap_grad_reduce
-        return RoleSpec(name, key, folder, layout, dtype, head, reverse, placement, splits, *built)
+        built = implementation, stage_options(megatron)
+        overlaps = megatron.overlap_grad_reduce, megatron.overlap_param_gather
+        return RoleSpec(name, key, folder, layout, dtype, head, reverse, placement, splits, *built, *overlaps)
 
 
 @dataclass(frozen=True, eq=False)
@@ -187,6 +189,7 @@ def build_trained_role(
         eps=optim.eps,
         use_distributed_optimizer=distributed_optimizer,
         overlap_grad_reduce=spec.overlap_grad_reduce,
+        overlap_param_gather=spec.overlap_param_gather,
     )
     trained = TrainableModel(role.module, groups=role.groups, settings=settings, name=spec.name)
     return TrainedRole(role.spec, role.architecture, role.groups, role.module, role.pipeline, trained)

@@ -35,6 +35,11 @@ class MegatronConfig:
     overlap_grad_reduce: bool = key(
         False, help="Sum a model's gradients over its replicas while the other model's work of the update goes on"
     )
+    overlap_param_gather: bool = key(
+        False,
+        help="Send a model's updated parameters to its replicas while other work goes on, until its next forward, "
+        "hand-over or export; needs use_distributed_optimizer and overlap_grad_reduce",
+    )
     recompute_granularity: str | None = key(
         None,
         help="Activations that a backward computes again, to save memory. selective: attention's scores; full: all but "

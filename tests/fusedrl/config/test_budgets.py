@@ -52,14 +52,35 @@ def test_training_passes_of_interleaved_orders_come_in_multiples_of_pp() -> None
     assert (shallow["actor"].multiple, shallow["critic"].multiple) == (4, 2)
 
 
-@given(st.lists(st.integers(1, 9), min_size=1, max_size=20), st.integers(9, 40), st.integers(1, 3), st.integers(1, 3))
+def test_rows_are_padded_as_each_models_stages_pad_them() -> None:
+    asked = (f"{ACTOR}.use_dynamic_bsz=true", f"{ACTOR}.megatron.tensor_model_parallel_size=2")
+    assert {each.pads_to for each in ppo_budgets(ppo(*asked)).values()} == {1}
+    shared = ppo(*asked, f"{ACTOR}.megatron.sequence_parallel=true")
+    found = {name: each.pads_to for name, each in ppo_budgets(shared).items()}
+    assert found == {"actor": 2, "log_prob": 2, "ref": 2, "critic": 2, "values": 2, "reward": 1}
+    own = changed(shared, {f"{REF}.megatron.sequence_parallel": False, "critic.megatron.tensor_model_parallel_size": 4})
+    found |= {"ref": 1, "critic": 4, "values": 4}
+    assert {name: each.pads_to for name, each in ppo_budgets(own).items()} == found
+    megatron = {"megatron.tensor_model_parallel_size": 2, "megatron.sequence_parallel": True}
+    budget = sft_budget(changed(sft(), {"data.use_dynamic_bsz": True} | megatron))
+    assert budget is not None
+    assert (budget.pads_to, budget.padded(9), budget.padded(10)) == (2, 10, 10)
+
+
+@given(
+    st.lists(st.integers(1, 9), min_size=1, max_size=20),
+    st.integers(12, 40),
+    st.integers(1, 3),
+    st.integers(1, 3),
+    st.integers(1, 4),
+)
 def test_no_samples_need_more_micro_batches_than_the_longest(
-    lengths: list[int], tokens: int, replicas: int, multiple: int
+    lengths: list[int], tokens: int, replicas: int, multiple: int, pads_to: int
 ) -> None:
-    budget, lengths = Budget(tokens, "key", multiple), lengths * multiple
+    budget, lengths = Budget(tokens, "key", multiple, pads_to), lengths * multiple
     most = budget.most(len(lengths), length=9)
 
     def count(of: list[int]) -> int:
-        return len(pack(of * replicas, tokens=tokens, replicas=replicas, multiple=multiple)[0])
+        return len(pack(of * replicas, tokens=tokens, replicas=replicas, multiple=multiple, pads_to=pads_to)[0])
 
     assert count(lengths) <= most == count([9] * len(lengths))

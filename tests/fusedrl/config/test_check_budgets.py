@@ -25,6 +25,15 @@ def test_a_budget_below_the_longest_sample_is_refused_by_its_key() -> None:
     assert list(check_ppo_budgets(ppo("critic.ppo_max_token_len_per_gpu=23"), dp=both(2))) == []  # not in use
 
 
+def test_a_budget_below_the_longest_sample_as_stages_pad_it_is_refused() -> None:
+    odd = {"data.max_response_length": 9, "critic.ppo_max_token_len_per_gpu": 25}
+    shared = [f"{ACTOR}.megatron.tensor_model_parallel_size=2", f"{ACTOR}.megatron.sequence_parallel=true"]
+    assert list(check_ppo_budgets(changed(ppo(SWITCH), odd), dp=2)) == []
+    (line,) = check_ppo_budgets(changed(ppo(SWITCH, *shared), odd), dp=2)
+    assert line.startswith("critic.ppo_max_token_len_per_gpu=25 is below the longest sample, data.max_prompt_length=16")
+    assert line.endswith("data.max_response_length=9 (padded to 26); raise it to 26 or more")
+
+
 def test_models_that_are_not_built_need_no_budget() -> None:
     low = {"actor_rollout_ref.ref.log_prob_max_token_len_per_gpu": 1, "reward_model.forward_max_token_len_per_gpu": 1}
     assert list(check_ppo_budgets(changed(ppo(SWITCH), low), dp=both(2))) == []

@@ -71,11 +71,13 @@ class Job:
         options: StageOptions = PLAIN,
         dtype: torch.dtype = torch.float32,
         overlap: bool = False,
+        gather: bool = False,
         others: Mapping[str, Layout] | None = None,
     ) -> None:
         self.layouts, self.shape = {name: (others or {}).get(name, layout) for name in names}, shape
         self.dp_i = layout.coords(dist.get_rank())[1]
         made: dict[str, Any] = {"arch": arch, "shape": shape, "options": options, "dtype": dtype, "overlap": overlap}
+        made["gather"] = gather
         made["distributed_optimizer"] = distributed_optimizer
         self.models = {name: _trainable(name, each, **made) for name, each in self.layouts.items()}
         place = {"rank": dist.get_rank(), "placement": shape}
@@ -109,6 +111,7 @@ def _trainable(
     options: StageOptions,
     dtype: torch.dtype,
     overlap: bool,
+    gather: bool,
 ) -> TrainableModel:
     reverse, head = name == "critic", "value" if name == "critic" else "lm"
     columns = place_stages(layout.pp, shape=shape, reverse=reverse)
@@ -119,7 +122,7 @@ def _trainable(
         if head == "value" and stage.post_process:  # it starts at zero, and would pass no gradient on
             stage.output_layer.weight.data.copy_(torch.linspace(-1, 1, arch.hidden_size)[None])
     reduce = {"use_distributed_optimizer": distributed_optimizer, "overlap_grad_reduce": overlap}
-    settings = OptimizerSettings(lr=1e-3, clip_grad=0.5, **reduce)
+    settings = OptimizerSettings(lr=1e-3, clip_grad=0.5, overlap_param_gather=gather, **reduce)
     return TrainableModel(module, groups=groups, settings=settings, name=name)
 
 

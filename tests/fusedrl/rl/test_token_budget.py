@@ -83,6 +83,23 @@ def test_a_sample_beyond_the_budget_is_one_error_that_names_the_key() -> None:
     assert pack([3, 9, 2], tokens=9) == [[[1], [0, 2]]]
 
 
+@settings(max_examples=60, deadline=None)
+@given(LENGTHS, st.integers(24, 100), st.sampled_from([2, 3, 8]))
+def test_rows_count_as_a_stage_pads_them(lengths: list[int], tokens: int, pads_to: int) -> None:
+    rounded = [-(-length // pads_to) * pads_to for length in lengths]
+    (found,) = pack(lengths, tokens=tokens, pads_to=pads_to)
+    assert max(padded(rounded, rows) for rows in found) <= tokens
+    assert [found] == pack(rounded, tokens=tokens)
+
+
+def test_padding_that_goes_beyond_the_budget_is_told() -> None:
+    assert pack([9, 9], tokens=18) == [[[0, 1]]]
+    assert pack([9, 9], tokens=18, pads_to=2) == [[[0], [1]]]
+    told = r"^k=9 is below the 9 tokens of the longest sample, 10 with padding; raise it to 10$"
+    with pytest.raises(ValueError, match=told):
+        pack([3, 9], tokens=9, pads_to=2, key="k")
+
+
 def test_fewer_samples_than_micro_batches_is_an_error() -> None:
     with pytest.raises(ValueError, match="3 samples do not fill 4 micro-batches, whose number is a multiple of 2 on"):
         pack([1, 1, 1], tokens=8, replicas=2, multiple=2)

@@ -47,3 +47,9 @@ def test_a_budget_hands_on_its_key_and_its_multiple() -> None:
     with pytest.raises(ValueError, match=r"^some\.key=8 is below the 9 tokens"):
         groups(dp=1, micro_batch=3, budget=Budget(8, "some.key"))
     assert len(groups(dp=2, micro_batch=3, budget=Budget(18, "key", multiple=4))) == 4
+
+
+def test_a_budget_hands_on_what_rows_are_padded_to() -> None:
+    assert groups(dp=1, micro_batch=3, budget=Budget(18, "key"))[0] != [0]
+    for rows in groups(dp=1, micro_batch=3, budget=Budget(18, "key", pads_to=5)):
+        assert len(rows) * -(-int(LENGTHS[rows].max()) // 5) * 5 <= 18
