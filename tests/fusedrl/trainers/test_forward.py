@@ -25,6 +25,7 @@ def reference_logp_and_entropy(folder: str) -> tuple[torch.Tensor, torch.Tensor]
     return logp_BR, entropy_BR
 
 
+ACTOR = "tests.fusedrl.trainers.actor_jobs:"
 BY_SAMPLES, BY_TOKENS = (0, 0, 0), (12, 30, 17)
 PLAIN: dict[str, Any] = {}
 SHARED_ROWS, PACKED_ROWS = {"context_parallel_size": 2}, {"use_remove_padding": True}
@@ -61,3 +62,12 @@ def test_log_probs_of_every_layout_equal_hugging_face(
     torch.testing.assert_close(found["ref_logp"], logp_BR, atol=1e-5, rtol=0)
     torch.testing.assert_close(found["entropy"], entropy_BR, atol=1e-5, rtol=0)
     assert torch.equal(found["values"], torch.zeros(8, jobs.WIDTH))  # a fresh value head is zero
+
+
+def test_log_probs_do_not_depend_on_the_micro_batches(ranks: RankPool, tmp_path: Path) -> None:
+    """By numbers of samples and by budgets of tokens, in ragged micro-batches with more and less padding."""
+    cuts = {"micro_batches": (1, 2, 4, 8), "budgets": (12, 30)}
+    (alone, *others), _ = ranks.run(ACTOR + "log_probs_by_cut", world=2, folder=jobs.folder_of(tmp_path), **cuts)
+    assert abs(alone).max() > 1
+    for other in others:
+        torch.testing.assert_close(torch.tensor(other), torch.tensor(alone), atol=1e-6, rtol=2e-6)
