@@ -25,7 +25,7 @@ from megatron.core.transformer.transformer_config import TransformerConfig
 from fusedrl.models.architecture import Architecture, check_layout, pad_vocab
 from fusedrl.models.attention import GatheringAttention, PackedAttention
 from fusedrl.models.fill import fill, rules_of
-from fusedrl.models.implementation import AUTO, Chosen, Implementation, choose
+from fusedrl.models.implementation import AUTO, Chosen, Implementation, check_rows, choose
 from fusedrl.models.norm import LocalNorm
 from fusedrl.models.options import PLAIN, Recompute, StageOptions
 from fusedrl.models.random_weights import random_source
@@ -75,6 +75,7 @@ def build_model(
             f"{key}: padded_vocab={padded} must hold {arch.vocab_size} tokens and be a multiple of tp={tp}"
         )
     chosen = choose(implementation, key=key)
+    check_rows(chosen, cp=cp, packed=options.packed, key=key)
     _ensure_rng_tracker(groups.tp.rank())
     attention_buffer.apply()  # on CUDA, too: local attention takes its scratch from there
     config = transformer_config(arch, tp=tp, pp=pp, cp=cp, dtype=dtype, chosen=chosen, options=options)

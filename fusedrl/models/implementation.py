@@ -80,6 +80,17 @@ def choose(asked: Implementation, *, key: str = "megatron", cuda: bool | None = 
     )
 
 
+def check_rows(chosen: Chosen, *, cp: int, packed: bool, key: str = "megatron") -> None:
+    """Raises ValueError where the chosen attention takes whole padded rows alone: Transformer Engine's unfused one."""
+    unfused = chosen.transformer_engine and chosen.attention_backend is AttnBackend.unfused
+    if unfused and (packed or cp > 1):
+        asked = "use_remove_padding=true" if packed else f"context_parallel_size={cp}"
+        raise ValueError(
+            f"{key}.attention_backend=unfused: Transformer Engine's unfused attention does not take {key}.{asked}; "
+            "use auto, flash or fused"
+        )
+
+
 def adam() -> str:
     """Whose Adam Megatron-Core took when it was imported."""
     from megatron.core.optimizer import Adam

@@ -124,10 +124,6 @@ class Role:
     def device(self) -> torch.device:
         return self.pipeline.device
 
-    @property
-    def tp_rank(self) -> int:
-        return self.groups.tp.rank()
-
     def share(self, size: int) -> Tensor:
         """Rows of `size` that this rank's replica works on, a contiguous part; the same on all ranks of a replica."""
         replicas = self.layout.dp

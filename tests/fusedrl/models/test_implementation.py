@@ -1,9 +1,11 @@
+from typing import Any
+
 import pytest
 from megatron.core.transformer.enums import AttnBackend
 
 from fusedrl.libraries import Library
 from fusedrl.models import implementation
-from fusedrl.models.implementation import Implementation, choose
+from fusedrl.models.implementation import Implementation, check_rows, choose
 
 ALL = ("transformer_engine", "flash_attn", "apex", "fused_weight_gradient_mlp_cuda")
 
@@ -105,3 +107,19 @@ def test_gpu_libraries_cannot_be_asked_for_on_cpu_ranks(machine: Machine, key: s
     value = "transformer_engine" if key == "transformer_impl" else True
     with pytest.raises(ValueError, match="needs a GPU; install it"):
         choose(Implementation(**{key: value}), cuda=False)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("rows", "told"),
+    [({"cp": 2, "packed": False}, "context_parallel_size=2"), ({"cp": 1, "packed": True}, "use_remove_padding=true")],
+)
+def test_unfused_attention_of_transformer_engine_takes_whole_rows_alone(
+    machine: Machine, rows: dict[str, Any], told: str
+) -> None:
+    machine.has(*ALL)
+    unfused = choose(Implementation(attention_backend="unfused"), cuda=True)
+    with pytest.raises(ValueError, match=f"^actor.attention_backend=unfused: .* does not take actor.{told}"):
+        check_rows(unfused, **rows, key="actor")
+    check_rows(unfused, cp=1, packed=False)
+    check_rows(choose(Implementation(), cuda=True), **rows)
+    check_rows(choose(Implementation(transformer_impl="local", attention_backend="unfused"), cuda=True), **rows)
