@@ -43,7 +43,7 @@ def run(lengths: list[int], policy: Policy, *, instances: int, rows: int, seed: 
 policies = st.builds(Policy, streaming=st.booleans(), r_t=st.integers(0, 30), m=st.integers(1, 5))
 steps = st.fixed_dictionaries(
     {
-        "lengths": st.lists(st.integers(1, 12), min_size=1, max_size=16),
+        "lengths": st.lists(st.integers(0, 12), min_size=1, max_size=16),
         "instances": st.integers(1, 4),
         "rows": st.integers(1, 6),
         "unit_size": st.integers(1, 5),

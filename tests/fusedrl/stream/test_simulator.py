@@ -1,4 +1,4 @@
-"""The simulator against sums done by hand, against a step-by-step engine, and against the coordinator's own plan."""
+"""The simulator against sums done by hand, and against a step-by-step engine."""
 
 import numpy as np
 import pytest
@@ -7,9 +7,7 @@ from hypothesis import strategies as st
 
 from fusedrl.stream.control import Policy
 from fusedrl.stream.costs import DecodeCurve, Link, StreamCosts
-from fusedrl.stream.migration import plan_moves
 from fusedrl.stream.simulator import Batch, Simulator
-from fusedrl.stream.simulator_kernel import _plan, generate
 
 FLAT = DecodeCurve(((1, 10.0), (2, 10.0)))
 RISING = DecodeCurve(((1, 10.0), (2, 12.0)))
@@ -110,22 +108,6 @@ def replay(batch: Batch, given: StreamCosts) -> float:
     return max(clock)
 
 
-@given(counts=st.lists(st.integers(0, 9), min_size=1, max_size=6), m=st.integers(1, 6), rows=st.integers(1, 30))
-@settings(max_examples=60, deadline=None)
-def test_the_plan_is_the_coordinators(counts: list[int], m: int, rows: int) -> None:
-    rows_I, live_IR = np.array(counts), np.zeros((len(counts), max(sum(counts), 1)), dtype=np.int64)
-    samples, start = {}, 0
-    for i, count in enumerate(counts):
-        samples[i] = list(range(start, start + count))
-        live_IR[i, :count] = samples[i]
-        start += count
-    to_N = _plan(rows_I, live_IR, start, m, rows)
-    wanted = np.full(start, -1)
-    for move in plan_moves(samples, keep=m, rows=rows):
-        wanted[list(move.sample_ids)] = move.destination
-    assert np.array_equal(to_N, wanted)
-
-
 @given(
     lengths=st.lists(st.integers(1, 60), min_size=4, max_size=40),
     r_t=st.integers(0, 30),
@@ -150,13 +132,3 @@ def test_every_sample_ends_whatever_moves(lengths: list[int], r_t: int, m: int, 
     assert moved.total_ms >= reading / 3
     if not moved.moved:
         assert moved == stayed
-
-
-def test_compiled_kernel_takes_no_lengths() -> None:
-    empty = np.zeros(0, dtype=np.int64)
-    finish_N, free_I, moved = generate(
-        empty, empty, empty, np.zeros(2, dtype=np.int64), np.ones(3), 0.1, np.inf, 0.0, 0.0, 5, 1, 3
-    )
-    assert len(finish_N) == 0
-    assert free_I.tolist() == [0, 0]
-    assert moved == 0
