@@ -6,13 +6,14 @@ The numbers make replay, the builders and the searches fast; the rest of the pac
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from schedules.order import Op, Order
 from schedules.problem import Kind, Model, Problem
 
 Split = Collection[tuple[str, int, int]]  # (model, stage, microbatch) of each backward that is split
 Link = tuple[int, float]  # (op number, lag in time)
+_KEPT = 6  # graphs: a problem's with and without its cap, whole and split
 
 
 @dataclass(frozen=True)
@@ -81,8 +82,15 @@ def split_of(order: Order) -> Split:
 
 
 def build_graph(problem: Problem, *, split: Split = ()) -> Graph:
-    """Number the ops of a problem; `split` names the backwards whose weight part is an op of its own."""
-    split = frozenset(split)
+    """Number the ops of a problem; `split` names the backwards whose weight part is an op of its own.
+
+    The last few graphs are kept, since one command asks for the same one many times; they are not to be changed.
+    """
+    return _build(problem, frozenset(split))
+
+
+@lru_cache(maxsize=_KEPT)
+def _build(problem: Problem, split: frozenset[tuple[str, int, int]]) -> Graph:
     chains = _chains(problem, split)
     first = {(c.model, c.kind, c.stage): c.first for c in chains}
     graph = Graph(problem, chains, [], [], [], [], [], [])

@@ -121,6 +121,7 @@ def _run(problem: Problem, method: str, limits: Limits, start: Order | None) -> 
     from schedules.search.auto import auto, descend
 
     if method == "tabu":
-        return descend(problem, start or greedy(problem), limits=limits, goal=lower_bound(problem)), 0.0
+        began, goal, start = time.perf_counter(), lower_bound(problem), start or greedy(problem)
+        return descend(problem, start, limits=limits.later(time.perf_counter() - began), goal=goal), 0.0
     found = auto(problem, limits=limits, start=start)
     return found.order, found.bound

@@ -30,14 +30,16 @@ _CLOSE = 1e-9  # relative: sums in floating point
 
 def auto(problem: Problem, *, limits: Limits, start: Order | None = None) -> Found:
     """The best order found within the limits, and the best bound on the makespan."""
-    ends = time.perf_counter() + limits.seconds
+    began = time.perf_counter()
     bound, start = lower_bound(problem), start or greedy(problem)
     wide = any(isinstance(ranks, tuple) for model in problem.models for ranks in model.placement)
-    order = descend(problem, start, limits=limits.part(_DESCENT - (_ANNEAL if wide else 0.0)), goal=bound)
+    share = _DESCENT - (_ANNEAL if wide else 0.0)
+    order = descend(problem, start, limits=limits.part(share).later(time.perf_counter() - began), goal=bound)
     if wide:
         annealed = anneal_makespan(problem, limits=limits.part(_ANNEAL), start=order)
-        order = min((order, annealed), key=lambda order: merit(problem, order))
-    left = replace(limits.part(1 - _DESCENT), seconds=max(0.0, ends - time.perf_counter()))
+        peak = aim(problem)
+        order = min((order, annealed), key=lambda order: merit(problem, order, peak=peak))
+    left = replace(limits.part(1 - _DESCENT), seconds=limits.later(time.perf_counter() - began).seconds)
     return _finish(problem, Found(order, bound), limits=left)
 
 
@@ -46,11 +48,14 @@ def descend(problem: Problem, start: Order, *, limits: Limits, goal: float, apar
 
     apart: models keep their sequence on every rank.
     """
-    peak, stop = aim(problem), Event()
+    began, peak, stop = time.perf_counter(), aim(problem), Event()
     free = start if apart or problem.memory_cap is None else _shorter(problem, start, greedy(problem.with_cap(None)))
 
     def one(worker: int) -> Order:
-        clock = Clock(limits, stop=stop)
+        left = limits.later(time.perf_counter() - began)
+        if not left.seconds:  # a very large problem: no time to lay out what a search needs
+            return free
+        clock = Clock(left, stop=stop)
         descent = Descent(problem, free, seed=limits.seed + worker, clock=clock, apart=apart)
         if descent.within(goal=goal, cap=peak, hard=problem.memory_cap is not None):
             stop.set()
@@ -64,7 +69,7 @@ def descend(problem: Problem, start: Order, *, limits: Limits, goal: float, apar
             found = list(pool.map(one, range(limits.workers)))
         finally:
             stop.set()  # on an interrupt too: the pool waits for its threads
-    return min((start, *found), key=lambda order: merit(problem, order))
+    return min((start, *found), key=lambda order: merit(problem, order, peak=peak))
 
 
 def _shorter(problem: Problem, *orders: Order) -> Order:
@@ -79,22 +84,23 @@ def aim(problem: Problem) -> float:
     return max(least, replay(problem, serial_1f1b(problem)).max_peak_memory)
 
 
-def merit(problem: Problem, order: Order) -> tuple[bool, float, float]:
-    """What makes an order the better one, least first: within the cap, short, of little memory above `aim`."""
+def merit(problem: Problem, order: Order, *, peak: float | None = None) -> tuple[bool, float, float]:
+    """What makes an order the better one, least first: within the cap, short, of little memory above `peak`, which is
+    `aim`'s where not given."""
     result = replay(problem, order)
-    peak = result.max_peak_memory
-    return not problem.fits(peak), result.makespan, max(peak, aim(problem))
+    memory = result.max_peak_memory
+    return not problem.fits(memory), result.makespan, max(memory, aim(problem) if peak is None else peak)
 
 
 def _finish(problem: Problem, found: Found, *, limits: Limits) -> Found:
     """CP-SAT from the descents' order, where something is open and the problem is small enough for it."""
-    result = replay(problem, found.order)
     if sum(len(row) for row in found.order.rows) > _MOST_OPS or limits.seconds <= 0:
         return found
+    result, peak = replay(problem, found.order), aim(problem)
     if result.makespan > found.bound * (1 + _CLOSE):
         exact = least_makespan(problem, limits=limits, start=found.order)
-        return Found(min((found.order, exact.order), key=lambda order: merit(problem, order)), exact.bound)
-    if result.max_peak_memory <= aim(problem) * (1 + _CLOSE):
+        return Found(min((found.order, exact.order), key=lambda order: merit(problem, order, peak=peak)), exact.bound)
+    if result.max_peak_memory <= peak * (1 + _CLOSE):
         return found
-    answer = within(problem, makespan=result.makespan, peak=aim(problem), limits=limits)
+    answer = within(problem, makespan=result.makespan, peak=peak, limits=limits)
     return found if answer.order is None else Found(answer.order, found.bound)

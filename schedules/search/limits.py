@@ -24,6 +24,10 @@ class Limits:
             self, seconds=self.seconds * share, steps=None if self.steps is None else int(self.steps * share)
         )
 
+    def later(self, seconds: float) -> "Limits":
+        """What is left after so many seconds."""
+        return replace(self, seconds=max(0.0, self.seconds - seconds))
+
 
 class Clock:
     """Counts down limits from now on. `stop`, where given, ends it from another thread."""

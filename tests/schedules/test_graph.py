@@ -1,5 +1,7 @@
 """The integer view of a problem: who waits for whom, for how long, and who holds memory."""
 
+from dataclasses import replace
+
 import pytest
 
 from schedules.builders import gpipe
@@ -50,3 +52,11 @@ def test_forward_only_ops_give_their_memory_back_themselves():
 
 def test_split_of_an_order_without_weight_ops_is_empty():
     assert not split_of(gpipe(SPLIT))
+
+
+def test_one_graph_serves_all_who_ask_for_the_same():
+    problem = Problem(2, (Model("a", [0, 1], 2, 1, 2, backward_weight=1),))
+    first = build_graph(problem, split=every_split(problem))
+    assert build_graph(replace(problem), split=list(every_split(problem))) is first
+    assert build_graph(problem) is not first
+    assert build_graph(problem.with_cap(9)).problem.memory_cap == 9

@@ -74,6 +74,22 @@ def test_the_first_worker_to_meet_goal_and_memory_ends_the_others(monkeypatch):
     assert time.perf_counter() - began < 30
 
 
+def test_time_that_passed_before_the_search_is_not_given_to_it(monkeypatch):
+    """Of a very large problem bound and greedy alone take seconds; laying it out for a search would take more."""
+    problem = published(5).with_cap(15.6)
+    monkeypatch.setattr(module, "Descent", None)  # would be called
+    starts = (greedy(problem), greedy(problem.with_cap(None)))
+
+    def slowly(call):
+        return lambda *args: (time.sleep(0.05), call(*args))[1]
+
+    with monkeypatch.context() as patched:
+        patched.setattr(module, "lower_bound", slowly(lower_bound))
+        assert auto(problem, limits=Limits(seconds=0.05)).order in starts
+    monkeypatch.setattr(module, "aim", slowly(aim))
+    assert descend(problem, starts[0], limits=Limits(seconds=0.05), goal=0) in starts
+
+
 def test_workers_differ_by_their_seeds_and_the_best_is_kept():
     """Too few moves to meet the bound: each ends by its own count."""
     problem, limits = published(4), Limits(ENDLESS, steps=12_000, seed=5)

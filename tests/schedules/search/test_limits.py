@@ -22,6 +22,12 @@ def test_part_shares_both():
     assert Limits(10).part(0.5).steps is None
 
 
+def test_later_leaves_less_time_and_the_same_steps():
+    assert Limits(seconds=5, steps=7, workers=2, seed=3).later(2) == Limits(seconds=3, steps=7, workers=2, seed=3)
+    assert Limits(seconds=5).later(6).seconds == 0
+    assert Limits(seconds=float("inf")).later(1e9).seconds == float("inf")
+
+
 def test_over_where_either_limit_is_met():
     clock = Clock(Limits(seconds=100, steps=2))
     assert not clock.over
