@@ -81,6 +81,14 @@ def test_methods_and_placements_can_be_planned(tmp_path: Path, placement: str, m
     assert bool(found) == (method == "interleaved" != placement)
 
 
+@pytest.mark.parametrize(("tp", "pp"), [(1, 1), (2, 1), (2, 2)])
+def test_a_critic_of_its_own_layout_is_planned(tmp_path: Path, tp: int, pp: int) -> None:
+    sizes = [f"critic.megatron.{name}_model_parallel_size={size}" for name, size in (("tensor", tp), ("pipeline", pp))]
+    assert problems(tmp_path / "a", *sizes) == []
+    (line,) = problems(tmp_path / "b", *sizes, "schedule.memory_cap=0.01")
+    assert line.startswith("schedule.method=fused, schedule.memory_cap=0.01: memory_cap: 0.01 is below")
+
+
 @pytest.mark.parametrize("method", ["fused", "interleaved"])
 def test_micro_batches_by_tokens_are_planned_as_those_of_the_longest_samples(tmp_path: Path, method: str) -> None:
     asked = ["actor_rollout_ref.actor.use_dynamic_bsz=true", f"schedule.method={method}"]
