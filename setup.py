@@ -40,7 +40,7 @@ setup(
     ],
     extras_require={
         "gpu": ["transformer-engine[pytorch]<2.12", "flash-attn"],
-        "vllm": ["vllm"],
+        "vllm": ["vllm>=0.32,<0.33"],
         "parquet": ["pyarrow"],
         "dev": ["pyarrow", "pytest", "pytest-timeout", "hypothesis", "ruff", "mypy", "types-PyYAML"],
     },

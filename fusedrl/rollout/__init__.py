@@ -9,8 +9,12 @@
     decoder.py    the forward pass    support.py which models it runs
     links.py      messages between the stages of a pipeline
     cached_tokens.py  keys and values of samples that move to another engine
+    vllm.py       the vLLM engine    vllm_library.py, vllm_settings.py, vllm_processor.py   what it asks of vLLM
+    vllm_draw.py  our sampling inside vLLM
     handover.py   weights from the training to the generation layout, in place
     reshard.py    the plan of a hand-over: a pure function of both layouts
+    exchange.py   one round of it: messages and copies
+    hf_stream.py  weights as whole Hugging Face tensors, for engines that read these
     spread.py     a batch over the generation replicas, everybody's samples for everybody
 
 docs/rollout.md says how they work together and where the time goes.

@@ -8,19 +8,18 @@ No rank ever holds more of the model than it serves, plus one round's buffers. T
 `megatron.core.resharding` are in docs/rollout.md.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from time import perf_counter
 from typing import Any
 from weakref import WeakKeyDictionary
 
-import torch
-import torch.distributed as dist
 from torch import Tensor, nn
 
 from fusedrl.models.parameter_gather import settle
 from fusedrl.parallel.comm import all_gather_object
-from fusedrl.rollout.reshard import Piece, Shard, Span, plan, rounds
+from fusedrl.rollout.exchange import Exchange, Traffic
+from fusedrl.rollout.reshard import Shard, Span, plan, rounds
 
 BUCKET_BYTES = 256 << 20
 
@@ -43,72 +42,16 @@ class HandOver:
     """
 
     def __init__(self, source: nn.Module | None, target: nn.Module | None, *, bucket_bytes: int = BUCKET_BYTES) -> None:
-        self._source = {} if source is None else dict(source.named_parameters())
-        self._target = {} if target is None else dict(target.named_parameters())
-        pieces = plan(_gather(describe(source)), _gather(describe(target)))
-        self._rank = dist.get_rank()
+        pieces = plan(gather_shards(describe(source)), gather_shards(describe(target)))
+        self._exchange = Exchange(_parameters(source), _parameters(target))
         self._rounds = rounds(pieces, bucket_bytes=bucket_bytes)
 
-    @torch.no_grad()
     def run(self) -> HandOverReport:
-        """Copy the source's present parameters into the target's; none may be under way (models.parameter_gather)."""
-        start = perf_counter()
-        sent = received = copied = messages = 0
+        """Copy the source's present parameters into the target's."""
+        start, traffic = perf_counter(), Traffic()
         for pieces in self._rounds:
-            outgoing, incoming, local = self._mine(pieces)
-            buffers = {peer: self._pack(group) for peer, group in outgoing.items()}
-            arrivals = {peer: self._empty(group) for peer, group in incoming.items()}
-            requests = _post(buffers, arrivals)
-            for piece in local:
-                self._target_view(piece).copy_(self._source_view(piece))
-            for request in requests:
-                request.wait()
-            for peer, group in incoming.items():
-                self._unpack(arrivals[peer], group)
-            sent += sum(p.bytes for group in outgoing.values() for p in group)
-            received += sum(p.bytes for group in incoming.values() for p in group)
-            copied += sum(p.bytes for p in local)
-            messages += len(buffers) + len(arrivals)
-        return HandOverReport(sent, received, copied, messages, perf_counter() - start)
-
-    def _mine(self, pieces: Iterable[Piece]) -> tuple[dict[int, list[Piece]], dict[int, list[Piece]], list[Piece]]:
-        """(pieces by receiving peer, pieces by sending peer, pieces that stay here) of one round."""
-        outgoing: dict[int, list[Piece]] = {}
-        incoming: dict[int, list[Piece]] = {}
-        local: list[Piece] = []
-        for piece in pieces:
-            if piece.source == piece.target == self._rank:
-                local.append(piece)
-            elif piece.source == self._rank:
-                outgoing.setdefault(piece.target, []).append(piece)
-            elif piece.target == self._rank:
-                incoming.setdefault(piece.source, []).append(piece)
-        return outgoing, incoming, local
-
-    def _source_view(self, piece: Piece) -> Tensor:
-        return self._source[piece.source_name].narrow(piece.dim, piece.source_offset, piece.length)
-
-    def _target_view(self, piece: Piece) -> Tensor:
-        return self._target[piece.target_name].narrow(piece.dim, piece.target_offset, piece.length)
-
-    def _pack(self, pieces: list[Piece]) -> Tensor:
-        """One flat byte buffer: dtypes may differ between the pieces."""
-        parts = [self._source_view(p).to(getattr(torch, p.dtype)).reshape(-1).view(torch.uint8) for p in pieces]
-        return torch.cat(parts)
-
-    def _empty(self, pieces: list[Piece]) -> Tensor:
-        device = self._target[pieces[0].target_name].device
-        return torch.empty(sum(p.bytes for p in pieces), dtype=torch.uint8, device=device)
-
-    def _unpack(self, buffer: Tensor, pieces: list[Piece]) -> None:
-        start = 0
-        for piece in pieces:
-            view = self._target_view(piece)
-            # a copy of the bytes where the offset is not a multiple of the element: views need alignment
-            part = buffer[start : start + piece.bytes]
-            aligned = part if part.storage_offset() % view.element_size() == 0 else part.clone()
-            view.copy_(aligned.view(view.dtype).view(view.shape))
-            start += piece.bytes
+            traffic += self._exchange.run(pieces)
+        return HandOverReport(**asdict(traffic), seconds=perf_counter() - start)
 
 
 _cache: "WeakKeyDictionary[nn.Module, WeakKeyDictionary[nn.Module, HandOver]]" = WeakKeyDictionary()
@@ -121,6 +64,10 @@ def hand_over(source: nn.Module, target: nn.Module) -> HandOverReport:
     if source not in plans:
         plans[source] = HandOver(source, target)
     return plans[source].run()
+
+
+def _parameters(model: nn.Module | None) -> dict[str, Tensor]:
+    return {} if model is None else dict(model.named_parameters())
 
 
 def describe(model: nn.Module | None) -> list[Shard]:
@@ -172,7 +119,8 @@ def _whole_model_name(name: str, model: Any) -> str:
     return f"{prefix}{model.decoder.layers[int(index)].layer_number - 1}.{rest}"
 
 
-def _gather(shards: list[Shard]) -> list[list[Shard]]:
+def gather_shards(shards: list[Shard]) -> list[list[Shard]]:
+    """What each rank of the default group describes."""
     gathered = all_gather_object([asdict(shard) for shard in shards])
     return [[_from_plain(plain) for plain in of_rank] for of_rank in gathered]
 
@@ -180,10 +128,3 @@ def _gather(shards: list[Shard]) -> list[list[Shard]]:
 def _from_plain(plain: Mapping[str, Any]) -> Shard:
     spans = tuple(Span(**span) for span in plain["spans"])
     return Shard(**{**plain, "shape": tuple(plain["shape"]), "spans": spans})
-
-
-def _post(buffers: Mapping[int, Tensor], arrivals: Mapping[int, Tensor]) -> list[Any]:
-    """Start all messages of a round at once: no order among them can block."""
-    operations = [dist.P2POp(dist.irecv, buffer, peer) for peer, buffer in sorted(arrivals.items())]
-    operations += [dist.P2POp(dist.isend, buffer, peer) for peer, buffer in sorted(buffers.items())]
-    return dist.batch_isend_irecv(operations) if operations else []

@@ -1,12 +1,13 @@
 """Generation for the trainer: the actor's copy in the generation layout, and whole batches of completions.
 
 The copy lies on its own groups (tensor-parallel only, every other rank a replica); its weights come from the actor by
-the hand-over before each use. Every rank gets all completions, in sample-id order.
+the hand-over before each use. rollout.name chooses the engine. Every rank gets all completions, in sample-id order.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Any
 
 import torch.distributed as dist
 
@@ -19,6 +20,8 @@ from fusedrl.rollout.megatron import MegatronEngine
 from fusedrl.rollout.requests import Completion, samples_of
 from fusedrl.rollout.sampling import SamplingParams
 from fusedrl.rollout.spread import generate_spread
+from fusedrl.rollout.vllm import VllmEngine
+from fusedrl.rollout.vllm_settings import EngineSettings
 from fusedrl.trainers.roles import Role
 
 
@@ -26,7 +29,7 @@ from fusedrl.trainers.roles import Role
 class Generator:
     """An engine on this rank and the replicas it shares a batch with."""
 
-    engine: MegatronEngine
+    engine: MegatronEngine | VllmEngine
     groups: ProcessGroupCollection
 
     def load(self, actor: Role) -> HandOverReport:
@@ -42,7 +45,9 @@ class Generator:
         """
         numbered = {first_id // n + index: tuple(prompt) for index, prompt in enumerate(prompts)}
         requests = samples_of(numbered, n=n, params=params)
-        return generate_spread(self.engine, requests, dp_group=self.groups.dp)
+        completions = generate_spread(self.engine, requests, dp_group=self.groups.dp)
+        self.engine.release_cache()  # the model trains now
+        return completions
 
 
 def build_generator(actor: Role, config: RolloutConfig, *, max_length: int, timeout_s: float) -> Generator:
@@ -51,8 +56,26 @@ def build_generator(actor: Role, config: RolloutConfig, *, max_length: int, time
     key = "actor_rollout_ref.rollout"
     layout = Layout.for_world(dist.get_world_size(), tp=tp, key=key)
     groups = build_groups(layout, timeout=timedelta(seconds=timeout_s), key=key)
+    sizes: dict[str, Any] = {"max_length": max_length, "max_rows": config.max_running_requests}
+    if config.name == "vllm":
+        return Generator(_vllm_engine(actor, config, **sizes), groups)
     made = {"dtype": actor.spec.dtype, "implementation": actor.spec.implementation}
     module = build_model(actor.architecture, groups, **made, key=key)
     module.eval()
-    engine = MegatronEngine(module, max_length=max_length, max_rows=config.max_running_requests)
+    engine = MegatronEngine(module, **sizes)
     return Generator(engine, groups)
+
+
+def _vllm_engine(actor: Role, config: RolloutConfig, *, max_length: int, max_rows: int) -> VllmEngine:
+    settings = EngineSettings(
+        folder=actor.spec.folder,
+        arch=actor.architecture,
+        dtype=actor.spec.dtype,
+        tp=config.tensor_model_parallel_size,
+        max_length=max_length,
+        max_rows=max_rows,
+        device=actor.device.type,
+        gpu_memory_utilization=config.gpu_memory_utilization,
+        enforce_eager=config.enforce_eager,
+    )
+    return VllmEngine(settings)

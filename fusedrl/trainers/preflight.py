@@ -13,7 +13,7 @@ import torch
 
 from fusedrl.config.check_layout import layouts, needs_reference
 from fusedrl.config.derive import derive_ppo
-from fusedrl.config.schema import BaseTrainerConfig, MegatronConfig, PPOConfig, SFTConfig
+from fusedrl.config.schema import BaseTrainerConfig, MegatronConfig, PPOConfig, RolloutConfig, SFTConfig
 from fusedrl.config.validate import check_ppo, check_sft
 from fusedrl.data.tokenizer import Tokenizer
 from fusedrl.models.architecture import Architecture
@@ -24,6 +24,7 @@ from fusedrl.parallel.placement import stages_a_column
 from fusedrl.pipeline.plan import Planned, plan_pass
 from fusedrl.rewards.function import VERIFIER
 from fusedrl.rewards.runner import RewardRunner
+from fusedrl.rollout import vllm_library
 from fusedrl.trainers.costs import planned_cost
 from fusedrl.trainers.new_model import new_architecture
 from fusedrl.trainers.prompting import example_source, prompt_source, rows_of
@@ -42,6 +43,7 @@ def ppo_problems(config: PPOConfig, *, world: int, warm_start: SFTConfig | None,
     models = ppo_models(config, warm_start=warm_start)
     found = check_ppo(config, world=world, models=models) + list(_vocabularies(models))
     found += implementation_problems(dict(layouts(config).values()))
+    found += engine_problems(config.actor_rollout_ref.rollout)
     if found or not speaks:
         return found
     return [
@@ -77,6 +79,12 @@ def implementation_problems(megatron: Mapping[str, MegatronConfig]) -> list[str]
         told = ", ".join(f"{key}.attention_backend={backend}" for key, backend in backends.items())
         found.append(f"{told}: Transformer Engine chooses one for the whole process; make them equal")
     return found
+
+
+def engine_problems(rollout: RolloutConfig) -> list[str]:
+    """vLLM is asked for and not there."""
+    found = vllm_library.problem() if rollout.name == "vllm" else None
+    return [] if found is None else [found]
 
 
 def ppo_models(config: PPOConfig, *, warm_start: SFTConfig | None) -> dict[str, Architecture]:

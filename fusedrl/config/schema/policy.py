@@ -8,6 +8,7 @@ from fusedrl.config.schema.parallel import MegatronConfig, OptimConfig
 LOSS_AGG_MODES = ("token-mean", "seq-mean-token-sum", "seq-mean-token-mean", "seq-mean-token-sum-norm")
 KL_ESTIMATORS = ("kl", "k1", "abs", "mse", "k2", "low_var_kl", "k3")
 KL_LOSSES = (*KL_ESTIMATORS, *(f"{name}+" for name in KL_ESTIMATORS))  # "+": the value's own, the gradient k2's
+ENGINES = ("megatron", "vllm")
 KL_ESTIMATORS_HELP = "kl = k1, mse = k2, low_var_kl = k3"
 
 
@@ -63,13 +64,17 @@ class ValidationSamplingConfig:
 
 @dataclass(frozen=True)
 class RolloutConfig:
-    name: str = key("megatron", help="Generation engine", choices=("megatron",))
+    name: str = key("megatron", help="Generation engine: the built-in one, or vLLM (docs/rollout.md)", choices=ENGINES)
     n: int = key(1, help="Responses per prompt", at_least=1)
     temperature: float = key(1.0, help="Sampling temperature; log-probabilities use the same", above=0)
     top_p: float = key(1.0, help="Smallest set of tokens with this probability", above=0, at_most=1)
     top_k: int = key(-1, help="Likeliest tokens to draw from; -1: all", at_least=1, switch=-1)
     tensor_model_parallel_size: int = key(1, help="Ranks that share each layer while generating", at_least=1)
     max_running_requests: int = key(64, help="Samples that one engine generates at once", at_least=1)
+    gpu_memory_utilization: float = key(
+        0.5, help="With name=vllm: share of a GPU's memory for weights and cache", above=0, at_most=1
+    )
+    enforce_eager: bool = key(False, help="With name=vllm on GPUs: run its model without compiling it and CUDA graphs")
     log_prob_micro_batch_size_per_gpu: int = key(
         8, help="Samples of one micro-batch when the actor's log-probabilities are computed", at_least=1
     )
