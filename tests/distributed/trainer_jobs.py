@@ -174,9 +174,9 @@ def train(
     return {"metrics": metrics, "state": state, "mean": experience.metrics(), "planned": planned}
 
 
-def generate(folder: str, *, tp: int, pp: int, rollout_tp: int, placement: str = "line") -> list[list[int]]:
+def generate(folder: str, *, tp: int, pp: int, rollout_tp: int, placement: str = "line", cp: int = 1) -> list[list[int]]:
     """Greedy responses of the generating copy after it took over the trained layout's weights."""
-    actor, _ = build(folder, tp=tp, pp=pp, placement=placement)
+    actor, _ = build(folder, tp=tp, pp=pp, placement=placement, keys={"context_parallel_size": cp})
     config = RolloutConfig(tensor_model_parallel_size=rollout_tp, max_running_requests=3)
     generator = build_generator(actor, config, max_length=16, timeout_s=TIMEOUT_S)
     with torch.no_grad():

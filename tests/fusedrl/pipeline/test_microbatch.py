@@ -1,3 +1,5 @@
+import re
+
 import pytest
 import torch
 
@@ -43,8 +45,17 @@ def test_groups_of_any_rows_are_trimmed_each_to_its_own_longest() -> None:
         assert torch.equal(piece.tokens_BT, tokens_BT[rows, : piece.length])
         assert torch.equal(piece["adv"], piece.tokens_BT.float())
         assert torch.equal(piece["length"], lengths_B[rows])
+        assert piece.lengths == tuple(lengths_B[rows].tolist())
 
 
 def test_cut_rounds_lengths_up_within_the_batch() -> None:
     pieces = cut_microbatches(torch.ones(2, 7, dtype=torch.long), lengths_B=torch.tensor([3, 6]), rows=1, multiple=4)
     assert shapes_of(pieces) == ((1, 4), (1, 7))
+
+
+def test_lengths_of_rows_are_whole_unless_told_and_fit_the_tokens() -> None:
+    tokens_BT = torch.ones(2, 5, dtype=torch.long)
+    assert MicroBatch(tokens_BT).lengths == (5, 5)
+    for lengths in ((5,), (6, 1), (5, 0)):
+        with pytest.raises(ValueError, match=f"row lengths {re.escape(str(lengths))} do not fit tokens"):
+            MicroBatch(tokens_BT, lengths=lengths)

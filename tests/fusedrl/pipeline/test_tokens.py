@@ -125,6 +125,15 @@ def test_any_order_of_shared_rows_equals_serial_bit_for_bit(
     assert_bit_equal(serial, other)
 
 
+def test_rows_that_ranks_share_in_one_model_may_be_whole_in_another(ranks: RankPool) -> None:
+    """Actor cp=2, critic dp=2 on the same ranks."""
+    options: dict[str, Any] = {"passes": UNEQUAL, "replicas": 2, "critic": (1, 2, 2)}
+    serial, fused = (run(ranks, (1, 2, 1, 2), method=method, **options) for method in ("serial", "fused"))
+    assert_bit_equal(serial, fused)
+    whole = run(ranks, (1, 1, 1), method="plain", passes=UNEQUAL, replicas=2)
+    assert_close(merged(whole), merged(fused))
+
+
 @pytest.mark.parametrize("recompute", [Recompute("selective"), Recompute("full")], ids=["selective", "full"])
 def test_recomputed_activations_of_shared_rows_are_the_same_bits(ranks: RankPool, recompute: Recompute) -> None:
     kept, again = (

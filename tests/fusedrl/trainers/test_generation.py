@@ -35,3 +35,11 @@ def test_generation_after_hand_over_equals_hugging_face(
     results = ranks.run("tests.distributed.trainer_jobs:generate", world=world, folder=folder, **layout)
     expected = [tokens for tokens in greedy_by_hugging_face(folder) for _ in range(2)]
     assert all(result == expected for result in results)
+
+
+def test_generation_takes_over_from_ranks_that_share_rows(ranks: RankPool, tmp_path: Path) -> None:
+    folder = jobs.folder_of(tmp_path)
+    layout = {"tp": 1, "pp": 1, "cp": 2, "rollout_tp": 1}
+    results = ranks.run("tests.distributed.trainer_jobs:generate", world=2, folder=folder, **layout)
+    expected = [tokens for tokens in greedy_by_hugging_face(folder) for _ in range(2)]
+    assert all(result == expected for result in results)
