@@ -1,7 +1,7 @@
 """An instance's side of the wire: one socket for its loop, one for its pulse.
 
 The pulse is a thread that says every half second that the process lives and how far its loop is. What comes back says
-that the coordinator lives, or that the step is off; the loop sees that at its next message or wait.
+that the coordinator lives; where nothing comes for too long, the loop is told at its next message or wait.
 """
 
 import threading
@@ -11,7 +11,7 @@ from types import TracebackType
 import zmq
 
 from fusedrl.stream.liveness import Limits
-from fusedrl.stream.messages import MAX_BYTES, Abort, Message, Pulse, decode, encode
+from fusedrl.stream.messages import MAX_BYTES, Message, Pulse, decode, encode
 from fusedrl.stream.wire import COORDINATOR, Channel, FrameLost, Opener, Refused, Sealer
 
 SLICE_MS = 200  # a wait looks up this often
@@ -111,10 +111,8 @@ class Client:
         heard = time.monotonic()
         while not self._over.wait(self._limits.pulse_s):
             line.send(Pulse(self.progress, self.activity))
-            while (message := line.receive(0)) is not None:
+            while line.receive(0) is not None:
                 heard = time.monotonic()
-                if isinstance(message, Abort):
-                    self._trouble = message.reason
             silent = time.monotonic() - heard
             if silent > self._limits.silence_s and not self._trouble:
                 self._trouble = f"the coordinator (rank 0) was last heard {silent:.1f} s ago: dead"

@@ -233,7 +233,7 @@ class Control:
         return commands
 
     def _migrate(self) -> list[Command]:
-        if self._migrated or not self.policy.streaming or self._queue or self.ledger.unfinished > self.policy.r_t:
+        if self._migrated or not self.policy.streaming or self.ledger.unfinished > self.policy.r_t:
             return []
         moves = plan_moves(
             {each: list(live) for each, live in self._live.items()},

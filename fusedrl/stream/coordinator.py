@@ -23,7 +23,6 @@ from fusedrl.stream.control import Command, Control, ProtocolError, Score
 from fusedrl.stream.liveness import Limits, Liveness
 from fusedrl.stream.messages import (
     MAX_BYTES,
-    Abort,
     Echo,
     MalformedMessage,
     Message,
@@ -182,8 +181,6 @@ class Coordinator:
             if isinstance(command.message, Stop):
                 self.seconds = time.perf_counter() - self.began
             self._send(command.instance, Channel.WORK, command.message)
-            if isinstance(command.message, Abort):  # its loop may be deep in work: the pulse hears it too
-                self._send(command.instance, Channel.PULSE, command.message)
 
     def _send(self, instance: int, channel: Channel, message: Message) -> None:
         route = self._routes.get((instance, channel))

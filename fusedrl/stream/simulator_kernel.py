@@ -158,9 +158,6 @@ def _advance(
         else:
             time_I[i] += steps * step_R[rows_I[i]]
             steps_I[i] += steps
-    if not rows_I[i]:
-        return ended
-    time_I[i] = max(time_I[i], until)
     return ended
 
 
