@@ -101,15 +101,19 @@ def check_tensor_split(name: str, tp: int, *, numbers: ModelNumbers) -> Iterator
 def layouts(config: PPOConfig) -> dict[str, tuple[str, MegatronConfig]]:
     """Role -> (key of its layout, layout), for the roles that this configuration builds."""
     policy = config.actor_rollout_ref
-    found = {
-        "actor": ("actor_rollout_ref.actor.megatron", policy.actor.megatron),
-        "critic": ("critic.megatron", config.critic.megatron),
-    }
+    found = {"actor": ("actor_rollout_ref.actor.megatron", policy.actor.megatron)}
+    if needs_critic(config):
+        found["critic"] = ("critic.megatron", config.critic.megatron)
     if needs_reference(config):
         found["ref"] = ("actor_rollout_ref.ref.megatron", policy.ref.megatron)
     if config.reward_model.enable:
         found["reward"] = ("reward_model.megatron", config.reward_model.megatron)
     return found
+
+
+def needs_critic(config: PPOConfig) -> bool:
+    """Whether the advantages come from a critic; the other estimators build none."""
+    return config.algorithm.adv_estimator == "gae"
 
 
 def needs_reference(config: PPOConfig) -> bool:
@@ -129,19 +133,44 @@ def check_ppo_layouts(config: PPOConfig, *, world: int, models: Mapping[str, Mod
 
 
 def _check_rollout(config: PPOConfig, *, world: int, models: Mapping[str, ModelNumbers]) -> Iterator[str]:
-    key, tp = f"actor_rollout_ref.rollout.{TP}", config.actor_rollout_ref.rollout.tensor_model_parallel_size
-    if world % tp:
-        yield f"{key}={tp} does not divide the {world} ranks of this job; set it to {listed(divisors(world), near=tp)}"
+    rollout, key = config.actor_rollout_ref.rollout, "actor_rollout_ref.rollout"
+    tp, pp = getattr(rollout, TP), getattr(rollout, PP)
+    if world % (tp * pp):
+        stages = f" x {key}.{PP}={pp} = {tp * pp}" if pp > 1 else ""
+        fits = listed(divisors(world), near=tp * pp)
+        yield f"{key}.{TP}={tp}{stages} does not divide the {world} ranks of this job; set it to {fits}"
     if "actor" in models:
-        yield from check_tensor_split(key, tp, numbers=models["actor"])
+        yield from check_tensor_split(f"{key}.{TP}", tp, numbers=models["actor"])
+        layers = models["actor"].num_layers
+        if layers % pp:
+            fits = listed(divisors(layers), near=pp)
+            yield f"{key}.{PP}={pp} does not divide the model's {layers} layers; set it to {fits}"
+    yield from _check_rollout_cache(config, key=key)
+
+
+def _check_rollout_cache(config: PPOConfig, *, key: str) -> Iterator[str]:
+    """Each batch in flight holds one sample of the greatest length at least; vLLM has neither stages nor this key."""
+    rollout, data = config.actor_rollout_ref.rollout, config.data
+    if rollout.name == "vllm":
+        alone = {PP: getattr(rollout, PP) > 1, "max_total_tokens": rollout.max_total_tokens is not None}
+        for name in (name for name, given in alone.items() if given):
+            yield f"{key}.{name}={getattr(rollout, name)} is for {key}.name=megatron; leave it out with vllm"
+        return
+    lanes = rollout.batches_in_flight or getattr(rollout, PP)
+    needed = lanes * (data.max_prompt_length + data.max_response_length)
+    if rollout.max_total_tokens is not None and rollout.max_total_tokens < needed:
+        yield (
+            f"{key}.max_total_tokens={rollout.max_total_tokens} is below {needed}: {lanes} batches in flight x "
+            f"(data.max_prompt_length={data.max_prompt_length} + data.max_response_length={data.max_response_length}); "
+            f"make it at least {needed}"
+        )
 
 
 def _check_split(config: PPOConfig) -> Iterator[str]:
     """Between the parts of a split backward a stage would hold what recomputing whole layers saves."""
     if config.schedule.method not in SPLITTING:
         return
-    for role in ("actor", "critic"):
-        key, megatron = layouts(config)[role]
+    for key, megatron in (each for role, each in layouts(config).items() if role in ("actor", "critic")):
         if megatron.recompute_granularity == "full":
             yield (
                 f"schedule.method={config.schedule.method} splits backwards, which {key}.recompute_granularity=full "

@@ -41,18 +41,24 @@ def rollout_weights(
 
 @torch.no_grad()
 def agreement(trainer_logp_BT: Tensor, rollout_logp_BT: Tensor, mask_BT: Tensor) -> dict[str, float]:
-    """verl's training/rollout_* metrics: difference of the tokens' probabilities, and their correlation."""
+    """verl's training/rollout_* metrics: difference of the tokens' probabilities, and their correlation.
+
+    Ours beside them: rollout_logprobs_diff_*, the difference of the log-probabilities, in which rare tokens show.
+    """
     check_shapes(mask_BT, trainer_logp=trainer_logp_BT, rollout_logp=rollout_logp_BT)
     n = max(float(count(mask_BT)), 1.0)
     ours_BT = select(select(trainer_logp_BT, mask_BT).double().exp(), mask_BT)
     theirs_BT = select(select(rollout_logp_BT, mask_BT).double().exp(), mask_BT)
     diff_BT = (ours_BT - theirs_BT).abs()
+    log_diff_BT = log_ratio(trainer_logp_BT, rollout_logp_BT, mask_BT).double().abs()
     mean = diff_BT.sum() / n
     spread = select(diff_BT - mean, mask_BT).square().sum() / max(n - 1.0, 1.0)
     return {
         "training/rollout_probs_diff_mean": float(mean),
         "training/rollout_probs_diff_max": float(diff_BT.max()) if diff_BT.numel() else 0.0,
         "training/rollout_probs_diff_std": float(spread.sqrt()),
+        "training/rollout_logprobs_diff_mean": float(log_diff_BT.sum() / n),
+        "training/rollout_logprobs_diff_max": float(log_diff_BT.max()) if log_diff_BT.numel() else 0.0,
         "training/rollout_actor_probs_pearson_corr": _pearson(ours_BT, theirs_BT, mask_BT),
     }
 

@@ -1,7 +1,8 @@
 """Generation for the trainer: the actor's copy in the generation layout, and whole batches of completions.
 
-The copy lies on its own groups (tensor-parallel only, every other rank a replica); its weights come from the actor by
-the hand-over before each use. rollout.name chooses the engine. Every rank gets all completions, in sample-id order.
+The copy lies on its own groups (tensor and pipeline parallel, every other rank a replica); its weights come from the
+actor by the hand-over before each use. rollout.name chooses the engine. Every rank gets all completions, in sample-id
+order.
 """
 
 from collections.abc import Sequence
@@ -15,6 +16,7 @@ from fusedrl.config.schema import RolloutConfig
 from fusedrl.models.build import build_model
 from fusedrl.parallel.groups import ProcessGroupCollection, build_groups
 from fusedrl.parallel.layout import Layout
+from fusedrl.rollout.cache_budget import gpu_tokens
 from fusedrl.rollout.handover import HandOverReport
 from fusedrl.rollout.megatron import MegatronEngine
 from fusedrl.rollout.requests import Completion, samples_of
@@ -52,9 +54,9 @@ class Generator:
 
 def build_generator(actor: Role, config: RolloutConfig, *, max_length: int, timeout_s: float) -> Generator:
     """The actor's generating copy. A collective of all ranks. max_length: longest prompt and response together."""
-    tp = config.tensor_model_parallel_size
     key = "actor_rollout_ref.rollout"
-    layout = Layout.for_world(dist.get_world_size(), tp=tp, key=key)
+    tp, pp = config.tensor_model_parallel_size, config.pipeline_model_parallel_size
+    layout = Layout.for_world(dist.get_world_size(), tp=tp, pp=pp, key=key)
     groups = build_groups(layout, timeout=timedelta(seconds=timeout_s), key=key)
     sizes: dict[str, Any] = {"max_length": max_length, "max_rows": config.max_running_requests}
     if config.name == "vllm":
@@ -62,7 +64,8 @@ def build_generator(actor: Role, config: RolloutConfig, *, max_length: int, time
     made = {"dtype": actor.spec.dtype, "implementation": actor.spec.implementation}
     module = build_model(actor.architecture, groups, **made, key=key)
     module.eval()
-    engine = MegatronEngine(module, **sizes)
+    sizes["max_tokens"] = config.max_total_tokens or gpu_tokens(module, share=config.gpu_memory_utilization, **sizes)
+    engine = MegatronEngine(module, **sizes, batches=config.batches_in_flight, timeout_s=timeout_s)
     return Generator(engine, groups)
 
 

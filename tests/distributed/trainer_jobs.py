@@ -174,10 +174,17 @@ def train(
     return {"metrics": metrics, "state": state, "mean": experience.metrics(), "planned": planned}
 
 
-def generate(folder: str, *, tp: int, pp: int, rollout_tp: int, placement: str = "line", cp: int = 1) -> list[list[int]]:
+def generate(
+    folder: str, *, tp: int, pp: int, rollout_tp: int, rollout_pp: int = 1, placement: str = "line", cp: int = 1
+) -> list[list[int]]:
     """Greedy responses of the generating copy after it took over the trained layout's weights."""
     actor, _ = build(folder, tp=tp, pp=pp, placement=placement, keys={"context_parallel_size": cp})
-    config = RolloutConfig(tensor_model_parallel_size=rollout_tp, max_running_requests=3)
+    config = RolloutConfig(
+        tensor_model_parallel_size=rollout_tp,
+        pipeline_model_parallel_size=rollout_pp,
+        max_running_requests=3,
+        max_total_tokens=40,
+    )
     generator = build_generator(actor, config, max_length=16, timeout_s=TIMEOUT_S)
     with torch.no_grad():
         for parameter in actor.module.parameters():

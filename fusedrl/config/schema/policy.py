@@ -70,9 +70,23 @@ class RolloutConfig:
     top_p: float = key(1.0, help="Smallest set of tokens with this probability", above=0, at_most=1)
     top_k: int = key(-1, help="Likeliest tokens to draw from; -1: all", at_least=1, switch=-1)
     tensor_model_parallel_size: int = key(1, help="Ranks that share each layer while generating", at_least=1)
+    pipeline_model_parallel_size: int = key(1, help="Stages of the generating model (name=megatron)", at_least=1)
+    batches_in_flight: int | None = key(
+        None, help="Batches that a generating pipeline works on at once; null: one for each stage", at_least=1
+    )
     max_running_requests: int = key(64, help="Samples that one engine generates at once", at_least=1)
+    max_total_tokens: int | None = key(
+        None,
+        help="Tokens in the key-value cache of one engine (name=megatron), shared by its batches in flight; null: what "
+        "max_running_requests may need, on a GPU within gpu_memory_utilization",
+        at_least=1,
+    )
     gpu_memory_utilization: float = key(
-        0.5, help="With name=vllm: share of a GPU's memory for weights and cache", above=0, at_most=1
+        0.5,
+        help="Share of a GPU's memory: with name=vllm for weights and cache; with name=megatron, of the memory that is "
+        "free once all models are built, for the cache",
+        above=0,
+        at_most=1,
     )
     enforce_eager: bool = key(False, help="With name=vllm on GPUs: run its model without compiling it and CUDA graphs")
     log_prob_micro_batch_size_per_gpu: int = key(

@@ -125,6 +125,28 @@ def test_rollout_split_is_checked_against_ranks_and_heads(numbers: Numbers) -> N
     assert ranks.startswith(f"actor_rollout_ref.rollout.{TP}=4 does not divide the 2 ranks")
 
 
+def test_a_generating_pipeline_is_checked_against_ranks_layers_and_cache(numbers: Numbers) -> None:
+    key = "actor_rollout_ref.rollout"
+    config = ppo(
+        "data.max_prompt_length=30", "data.max_response_length=20", f"{key}.{PP}=4", f"{key}.max_total_tokens=199"
+    )
+    layers, cache = check_ppo_layouts(config, world=4, models={"actor": replace(numbers, num_layers=6)})
+    assert layers == f"{key}.{PP}=4 does not divide the model's 6 layers; set it to 1, 2, 3 or 6"
+    assert cache.startswith(f"{key}.max_total_tokens=199 is below 200: 4 batches in flight x")
+    (ranks, _) = check_ppo_layouts(config, world=2, models={})
+    assert ranks.startswith(f"{key}.{TP}=1 x {key}.{PP}=4 = 4 does not divide the 2 ranks")
+    assert list(check_ppo_layouts(changed(config, {f"{key}.batches_in_flight": 3}), world=4, models={})) == []
+
+
+def test_vllm_has_neither_stages_nor_our_cache() -> None:
+    key = "actor_rollout_ref.rollout"
+    config = ppo(f"{key}.name=vllm", f"{key}.{PP}=2", f"{key}.max_total_tokens=9999")
+    assert [line.split("=")[0] for line in check_ppo_layouts(config, world=4, models={})] == [
+        f"{key}.{PP}",
+        f"{key}.max_total_tokens",
+    ]
+
+
 @pytest.mark.parametrize("size", [TP, PP])
 def test_actor_and_critic_may_have_layouts_of_their_own(size: str) -> None:
     config = ppo("parallel=single", f"critic.megatron.{size}=2")

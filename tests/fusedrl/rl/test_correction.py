@@ -75,6 +75,8 @@ def test_agreement_reports_probabilities_of_valid_tokens() -> None:
     assert found["training/rollout_probs_diff_mean"] == pytest.approx(0.1)
     assert found["training/rollout_probs_diff_max"] == pytest.approx(0.2)
     assert found["training/rollout_probs_diff_std"] == pytest.approx(0.1)
+    assert found["training/rollout_logprobs_diff_max"] == pytest.approx(math.log(0.9 / 0.7))
+    assert found["training/rollout_logprobs_diff_mean"] == pytest.approx((math.log(1.25) + math.log(0.9 / 0.7)) / 3)
     pairs = torch.tensor([[0.5, 0.2, 0.9], [0.4, 0.2, 0.7]], dtype=torch.float64)
     assert found["training/rollout_actor_probs_pearson_corr"] == pytest.approx(torch.corrcoef(pairs)[0, 1].item())
 

@@ -44,6 +44,23 @@ def test_weights_and_tokens_equal_the_sources(ranks, checkpoint, source, tp):
     assert sum(r["bytes_sent"] for r in reports) == sum(r["bytes_received"] for r in reports) > 0
 
 
+@pytest.mark.parametrize(
+    ("source", "family", "tp", "pp"),
+    [
+        ("pp2xdp2", "llama_tied_mha", 1, 2),
+        ("v_tp2xpp2", "qwen2", 2, 2),
+        ("reversed_pp4", "qwen3_tied", 1, 4),
+    ],
+)
+def test_a_generating_pipeline_takes_weights_from_any_layout(ranks, checkpoint, source, family, tp, pp):
+    folder = checkpoint(family)
+    asked = {"folder": folder, "requests": samples_of(PROMPTS, n=1, params=GREEDY), "source": SOURCES[source]}
+    expected = tiny.hugging_face_greedy(folder, PROMPTS, tokens=GREEDY.max_tokens)
+    for completions, facts in ranks.run(JOBS + "hand_over_and_generate", world=4, tp=tp, pp=pp, **asked):
+        assert facts["unequal"] == facts["unequal_again"] == []
+        assert [list(c.tokens) for c in completions] == [tokens for tokens, _ in expected]
+
+
 @pytest.mark.parametrize("tp", [1, 2])
 def test_reversed_critic_equals_the_source(ranks, checkpoint, tp):
     assert ranks.run(JOBS + "hand_over_value_model", world=4, folder=checkpoint("llama"), tp=tp) == [[]] * 4

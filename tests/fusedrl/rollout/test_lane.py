@@ -90,15 +90,15 @@ def test_every_sample_is_completed_from_its_own_tokens_under_any_budget(sizes, r
 
 
 def test_the_youngest_give_way_and_come_back_first():
-    one = lane(rows=4, tokens=2 * MAX_LENGTH)
+    one = lane(rows=4, tokens=150)
     wanted = [request(i, prompt=16, new=40) for i in range(5)]
     waiting, ages = deque(Waiting(r) for r in wanted), {i: i for i in range(5)}
     gone = 0
     while not gone:
         gone = turn(one, waiting, ages)[1]
-    # 3 rows of 32 places fit beside room to grow, then 2 rows of 48 or 60
-    assert [r.sample_id for r in one.rows.requests] == [0, 1]
-    assert [w.request.sample_id for w in waiting] == [2, 3, 4]
+    # 4 rows of 32 places, then 3 of 48
+    assert [r.sample_id for r in one.rows.requests] == [0, 1, 2]
+    assert [w.request.sample_id for w in waiting] == [3, 4]
     assert len(waiting[0].request.response) > 0
     assert not waiting[1].request.response
 

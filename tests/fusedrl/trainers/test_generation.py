@@ -24,14 +24,20 @@ def greedy_by_hugging_face(folder: str) -> list[list[int]]:
 
 
 @pytest.mark.parametrize(
-    ("world", "tp", "pp", "rollout_tp", "placement"),
-    [(2, 1, 2, 1, "v"), (4, 1, 2, 1, "line"), (4, 2, 2, 2, "line"), (4, 2, 1, 1, "line")],
+    ("world", "tp", "pp", "rollout_tp", "rollout_pp", "placement"),
+    [
+        (2, 1, 2, 1, 1, "v"),
+        (4, 1, 2, 1, 2, "line"),
+        (4, 2, 2, 2, 1, "line"),
+        (4, 2, 1, 1, 1, "line"),
+        (4, 2, 2, 2, 2, "v"),
+    ],
 )
 def test_generation_after_hand_over_equals_hugging_face(
-    ranks: RankPool, tmp_path: Path, world: int, tp: int, pp: int, rollout_tp: int, placement: str
+    ranks: RankPool, tmp_path: Path, world: int, tp: int, pp: int, rollout_tp: int, rollout_pp: int, placement: str
 ) -> None:
     folder = jobs.folder_of(tmp_path)
-    layout = {"tp": tp, "pp": pp, "rollout_tp": rollout_tp, "placement": placement}
+    layout = {"tp": tp, "pp": pp, "rollout_tp": rollout_tp, "rollout_pp": rollout_pp, "placement": placement}
     results = ranks.run("tests.distributed.trainer_jobs:generate", world=world, folder=folder, **layout)
     expected = [tokens for tokens in greedy_by_hugging_face(folder) for _ in range(2)]
     assert all(result == expected for result in results)
