@@ -13,7 +13,7 @@ How samples are packed into a budget: fusedrl.rl.token_budget.
 
 from dataclasses import dataclass
 
-from fusedrl.config.schema import MegatronConfig, PPOConfig, SFTConfig
+from fusedrl.config.schema import MegatronConfig, OneModelConfig, PPOConfig, RMConfig, SFTConfig
 
 
 @dataclass(frozen=True)
@@ -21,17 +21,18 @@ class Budget:
     """Tokens, padding included, that one micro-batch may have; `key` says so.
 
     multiple: the micro-batches of a pass on a replica come in multiples of this; interleaved orders ask for pp.
-    pads_to: a stage pads rows to a multiple of this many tokens.
+    pads_to: a stage pads rows to a multiple of this many tokens. rows: of a sample; a pair has 2.
     """
 
     tokens: int
     key: str
     multiple: int = 1
     pads_to: int = 1
+    rows: int = 1
 
     def padded(self, length: int) -> int:
-        """Tokens that a row of this length takes at least."""
-        return -(-length // self.pads_to) * self.pads_to
+        """Tokens that a sample of this length takes at least."""
+        return -(-length // self.pads_to) * self.pads_to * self.rows
 
     def most(self, samples: int, *, length: int) -> int:
         """Micro-batches where all of a replica's samples are `length` long: no shorter samples need more."""
@@ -80,7 +81,16 @@ def ppo_budgets(config: PPOConfig) -> dict[str, Budget]:
 
 def sft_budget(config: SFTConfig) -> Budget | None:
     """None where micro-batches are cut by samples."""
+    return _of_one_model(config, rows=1)
+
+
+def rm_budget(config: RMConfig) -> Budget | None:
+    """A sample is a pair; None where micro-batches are cut by pairs."""
+    return _of_one_model(config, rows=2)
+
+
+def _of_one_model(config: OneModelConfig, *, rows: int) -> Budget | None:
     if not config.data.use_dynamic_bsz:
         return None
     pads_to = row_multiple(config.megatron)
-    return Budget(config.data.max_token_len_per_gpu, "data.max_token_len_per_gpu", pads_to=pads_to)
+    return Budget(config.data.max_token_len_per_gpu, "data.max_token_len_per_gpu", pads_to=pads_to, rows=rows)

@@ -14,7 +14,6 @@ from fusedrl.config.schema import (
     MegatronConfig,
     OptimConfig,
     PPOConfig,
-    PPODataConfig,
 )
 
 
@@ -107,7 +106,7 @@ def check_data(data: BaseDataConfig, *, validates: bool) -> Iterator[str]:
         yield from _check_task(data.task.name)
     if not data.train_files and not data.task.name:
         yield "data.train_files: nothing to train on; give files, or a generated task as data.task.name"
-    if validates and not _val_files(data) and not (data.task.name and data.task.val_size):
+    if validates and not data.val_files and not (data.task.name and data.task.val_size):
         yield (
             "data.val_files: validation is asked for (trainer.test_freq, trainer.val_before_train) but has no rows; "
             "give files, or data.task.val_size of a generated task"
@@ -117,13 +116,8 @@ def check_data(data: BaseDataConfig, *, validates: bool) -> Iterator[str]:
         yield f"data.task.train_size={data.task.train_size} is below data.train_batch_size={batch}; raise it"
 
 
-def _val_files(data: BaseDataConfig) -> list[str]:
-    """SFT has none: it does not validate."""
-    return data.val_files if isinstance(data, PPODataConfig) else []
-
-
 def _check_files(data: BaseDataConfig) -> Iterator[str]:
-    for key, paths in (("data.train_files", data.train_files), ("data.val_files", _val_files(data))):
+    for key, paths in (("data.train_files", data.train_files), ("data.val_files", data.val_files)):
         if paths and data.task.name:
             yield f"{key} and data.task.name={data.task.name} are both given; set one of them"
         else:

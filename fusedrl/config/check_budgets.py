@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from fusedrl.config.budgets import Budget, ppo_budgets, sft_budget
+from fusedrl.config.budgets import Budget, ppo_budgets, rm_budget, sft_budget
 from fusedrl.config.check_layout import layouts
-from fusedrl.config.schema import PPOConfig, SFTConfig
+from fusedrl.config.schema import OneModelConfig, PPOConfig, RMConfig, SFTConfig
 
 
 def check_ppo_budgets(config: PPOConfig, *, dp: Mapping[str, int]) -> Iterator[str]:
@@ -20,7 +20,14 @@ def check_ppo_budgets(config: PPOConfig, *, dp: Mapping[str, int]) -> Iterator[s
 
 
 def check_sft_budget(config: SFTConfig) -> Iterator[str]:
-    budget = sft_budget(config)
+    yield from _check_one_model(config, sft_budget(config))
+
+
+def check_rm_budget(config: RMConfig) -> Iterator[str]:
+    yield from _check_one_model(config, rm_budget(config))
+
+
+def _check_one_model(config: OneModelConfig, budget: Budget | None) -> Iterator[str]:
     if budget is not None:
         length = config.data.max_length
         yield from _check_longest([budget], longest=length, told=f"data.max_length={length}")
@@ -31,7 +38,8 @@ def _check_longest(budgets: Iterable[Budget], *, longest: int, told: str) -> Ite
     for budget in budgets:
         padded = budget.padded(longest)
         if budget.tokens < padded:
-            more = f" (padded to {padded})" if padded > longest else ""
+            more = f" in {budget.rows} rows" if budget.rows > 1 else ""
+            more += f" (padded to {padded})" if padded > longest * budget.rows else ""
             too_low = f"{budget.key}={budget.tokens} is below the longest sample"
             yield f"{too_low}, {told}{more}; raise it to {padded} or more"
 

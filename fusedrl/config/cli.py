@@ -17,7 +17,7 @@ from typing import Any, Literal, NoReturn, overload
 from fusedrl.config.errors import ConfigError
 from fusedrl.config.help import help_text
 from fusedrl.config.load import load, to_yaml
-from fusedrl.config.schema import Config, PPOConfig, SFTConfig
+from fusedrl.config.schema import Config, PPOConfig, RMConfig, SFTConfig
 
 BAD_CONFIG = 2  # exit code
 WAIT_S = 20.0  # of ranks other than 0, for the launcher to end them
@@ -29,6 +29,8 @@ Check = Callable[[Any, int], Sequence[str]]
 def start(command: Literal["ppo"], *, check: Check, argv: Sequence[str] | None = None) -> PPOConfig: ...
 @overload
 def start(command: Literal["sft"], *, check: Check, argv: Sequence[str] | None = None) -> SFTConfig: ...
+@overload
+def start(command: Literal["reward_model"], *, check: Check, argv: Sequence[str] | None = None) -> RMConfig: ...
 
 
 def start(command: str, *, check: Check, argv: Sequence[str] | None = None) -> Config:

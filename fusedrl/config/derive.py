@@ -11,10 +11,10 @@ import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
-from fusedrl.config.budgets import Budget, ppo_budgets, sft_budget
+from fusedrl.config.budgets import Budget, ppo_budgets, rm_budget, sft_budget
 from fusedrl.config.check_batches import data_parallel
 from fusedrl.config.check_layout import layouts
-from fusedrl.config.schema import BaseTrainerConfig, MegatronConfig, PPOConfig, SFTConfig
+from fusedrl.config.schema import BaseTrainerConfig, MegatronConfig, OneModelConfig, PPOConfig, RMConfig, SFTConfig
 
 
 @dataclass(frozen=True)
@@ -52,6 +52,18 @@ class SFTSizes:
     model: ModelSizes
 
 
+@dataclass(frozen=True)
+class RMSizes:
+    """A sample of `model` is a pair."""
+
+    ranks: int
+    pairs_per_step: int
+    model: ModelSizes
+
+
+Sizes = PPOSizes | SFTSizes | RMSizes
+
+
 def derive_ppo(config: PPOConfig, *, world: int) -> PPOSizes:
     policy = config.actor_rollout_ref
     samples = config.data.train_batch_size * policy.rollout.n
@@ -75,10 +87,17 @@ def derive_ppo(config: PPOConfig, *, world: int) -> PPOSizes:
 
 
 def derive_sft(config: SFTConfig, *, world: int) -> SFTSizes:
-    samples, micro, longest = config.data.train_batch_size, config.data.micro_batch_size_per_gpu, config.data.max_length
-    budget = sft_budget(config)
-    model = _sizes(config.megatron, world=world, samples=samples, micro=micro, budget=budget, longest=longest)
-    return SFTSizes(world, samples, model)
+    return SFTSizes(world, config.data.train_batch_size, _one_model(config, world=world, budget=sft_budget(config)))
+
+
+def derive_rm(config: RMConfig, *, world: int) -> RMSizes:
+    return RMSizes(world, config.data.train_batch_size, _one_model(config, world=world, budget=rm_budget(config)))
+
+
+def _one_model(config: OneModelConfig, *, world: int, budget: Budget | None) -> ModelSizes:
+    data = config.data
+    samples, micro, longest = data.train_batch_size, data.micro_batch_size_per_gpu, data.max_length
+    return _sizes(config.megatron, world=world, samples=samples, micro=micro, budget=budget, longest=longest)
 
 
 def clip_range(config: PPOConfig) -> tuple[float, float]:
@@ -97,15 +116,17 @@ def total_steps(trainer: BaseTrainerConfig, *, rows: int, batch: int) -> int:
     return trainer.total_epochs * (rows // batch)
 
 
-def to_dict(sizes: PPOSizes | SFTSizes) -> dict[str, object]:
+def to_dict(sizes: Sizes) -> dict[str, object]:
     """Plain values, for the run folder."""
     return asdict(sizes)
 
 
-def describe(sizes: PPOSizes | SFTSizes) -> list[str]:
+def describe(sizes: Sizes) -> list[str]:
     """The lines printed at the start of a run."""
     if isinstance(sizes, SFTSizes):
         return [f"{sizes.ranks} ranks; step: {sizes.samples_per_step} samples", _line("model", sizes.model)]
+    if isinstance(sizes, RMSizes):
+        return [f"{sizes.ranks} ranks; step: {sizes.pairs_per_step} pairs", _line("model", sizes.model)]
     first = (
         f"{sizes.ranks} ranks; step: {sizes.prompts_per_step} prompts, {sizes.samples_per_step} samples, "
         f"{sizes.updates_per_step} updates on {sizes.mini_batches} mini-batches; "

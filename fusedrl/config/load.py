@@ -24,7 +24,7 @@ from fusedrl.config.arguments import check_keys, for_command
 from fusedrl.config.check_values import check_values
 from fusedrl.config.errors import ConfigError, explain
 from fusedrl.config.keys import walk
-from fusedrl.config.schema import REQUIRED, SCHEMAS, Config, PPOConfig, SFTConfig
+from fusedrl.config.schema import REQUIRED, SCHEMAS, Config, PPOConfig, RMConfig, SFTConfig
 
 CONFIGS = Path(next(iter(configs.__path__)))
 
@@ -33,6 +33,10 @@ CONFIGS = Path(next(iter(configs.__path__)))
 def load(command: Literal["ppo"], overrides: Sequence[str] = (), *, config_dir: Path | None = None) -> PPOConfig: ...
 @overload
 def load(command: Literal["sft"], overrides: Sequence[str] = (), *, config_dir: Path | None = None) -> SFTConfig: ...
+@overload
+def load(
+    command: Literal["reward_model"], overrides: Sequence[str] = (), *, config_dir: Path | None = None
+) -> RMConfig: ...
 @overload
 def load(command: str, overrides: Sequence[str] = (), *, config_dir: Path | None = None) -> Config: ...
 

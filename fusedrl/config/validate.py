@@ -16,12 +16,12 @@ from fusedrl.config.check_batches import (
     check_ppo_batches,
     data_parallel,
 )
-from fusedrl.config.check_budgets import check_sft_budget
+from fusedrl.config.check_budgets import check_rm_budget, check_sft_budget
 from fusedrl.config.check_layout import ModelNumbers, check_model, check_ppo_layouts, check_ranks
 from fusedrl.config.check_overlap import check_overlap, check_ppo_overlap
 from fusedrl.config.derive import total_steps
 from fusedrl.config.errors import ConfigError
-from fusedrl.config.schema import PPOConfig, SFTConfig
+from fusedrl.config.schema import OneModelConfig, PPOConfig, RMConfig, SFTConfig
 from fusedrl.config.schema.schedule import METHODS
 
 
@@ -49,6 +49,15 @@ def check_ppo(config: PPOConfig, *, world: int, models: Mapping[str, ModelNumber
 
 def check_sft(config: SFTConfig, *, world: int, model: ModelNumbers | None = None) -> list[str]:
     """Every problem of an SFT run on `world` ranks. `model`: of model.path; a new model's numbers are in `config`."""
+    return [*_check_one_model(config, world=world, model=model), *check_sft_budget(config)]
+
+
+def check_rm(config: RMConfig, *, world: int, model: ModelNumbers | None = None) -> list[str]:
+    """Every problem of training a reward model on `world` ranks, as check_sft has them."""
+    return [*_check_one_model(config, world=world, model=model), *check_rm_budget(config)]
+
+
+def _check_one_model(config: OneModelConfig, *, world: int, model: ModelNumbers | None) -> list[str]:
     dp = data_parallel(config.megatron, world=world)
     data = config.data
     return [
@@ -63,14 +72,13 @@ def check_sft(config: SFTConfig, *, world: int, model: ModelNumbers | None = Non
             micro_key="data.micro_batch_size_per_gpu",
             dp=dp,
         ),
-        *check_sft_budget(config),
-        *check_data(data, validates=False),
+        *check_data(data, validates=config.trainer.test_freq > 0),
         *check_optim(config.optim, key="optim"),
-        *([] if model is None else _check_sft_length(config, model)),
+        *([] if model is None else _check_length(config, model)),
     ]
 
 
-def _check_start(config: SFTConfig) -> Iterator[str]:
+def _check_start(config: OneModelConfig) -> Iterator[str]:
     """Weights come from a folder or are new."""
     path, alphabet = config.model.path, config.model.new.alphabet
     if path is None and alphabet is None:
@@ -82,7 +90,7 @@ def _check_start(config: SFTConfig) -> Iterator[str]:
         yield f"model.new.alphabet repeats {''.join(repeated)!r}; name each character once"
 
 
-def _check_sft_length(config: SFTConfig, model: ModelNumbers) -> Iterator[str]:
+def _check_length(config: OneModelConfig, model: ModelNumbers) -> Iterator[str]:
     if config.data.max_length > model.max_position:
         yield f"data.max_length={config.data.max_length} exceeds the model's {model.max_position} positions; lower it"
 

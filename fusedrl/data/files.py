@@ -24,19 +24,19 @@ class RowError(ValueError):
 
 def read_rows(paths: Sequence[str | Path]) -> list[Row]:
     """All rows of all files, in order. Blank lines are passed over; a file without a row is an error."""
-    rows: list[Row] = []
-    for path in paths:
-        found = list(_rows_of(Path(path)))
-        if not found:
+    return [_row(data, place=place) for place, data in read_records(paths)]
+
+
+def read_records(paths: Sequence[str | Path]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """(place, columns) of each row of all files, whatever the columns are."""
+    for path in map(Path, paths):
+        place = None
+        for place, data in _parquet_records(path) if path.suffix == ".parquet" else _json_records(path):
+            if not isinstance(data, dict):
+                raise RowError(f"{place}: a row is an object with 'prompt', not {type(data).__name__}")
+            yield place, data
+        if place is None:
             raise RowError(f"{path}: the file holds no row")
-        rows += found
-    return rows
-
-
-def _rows_of(path: Path) -> Iterator[Row]:
-    records = _parquet_records(path) if path.suffix == ".parquet" else _json_records(path)
-    for place, data in records:
-        yield _row(data, place=place)
 
 
 def _json_records(path: Path) -> Iterator[tuple[str, Any]]:
@@ -85,11 +85,9 @@ def _parquet_records(path: Path) -> Iterator[tuple[str, Any]]:
         yield f"{path}:{number}", record
 
 
-def _row(data: Any, *, place: str) -> Row:
-    if not isinstance(data, dict):
-        raise RowError(f"{place}: a row is an object with 'prompt', not {type(data).__name__}")
+def _row(data: Mapping[str, Any], *, place: str) -> Row:
     return Row(
-        prompt=_prompt(data, place=place),
+        prompt=prompt_of(data, place=place),
         data_source=_typed(data, "data_source", str, default="", place=place),
         ground_truth=_ground_truth(data, place=place),
         extra_info=_typed(data, "extra_info", dict, default={}, place=place) or {},
@@ -97,14 +95,24 @@ def _row(data: Any, *, place: str) -> Row:
     )
 
 
-def _prompt(data: Mapping[str, Any], *, place: str) -> str | list[dict[str, str]]:
+def prompt_of(data: Mapping[str, Any], *, place: str) -> str | list[dict[str, str]]:
+    """A row's prompt. Raises RowError."""
     prompt = data.get("prompt")
-    if isinstance(prompt, str) and prompt:
+    if prompt and (isinstance(prompt, str) or is_chat(prompt)):
         return prompt
-    if isinstance(prompt, list) and prompt and all(_is_message(message) for message in prompt):
-        return prompt
-    found = f"{json.dumps(prompt, ensure_ascii=False)[:80]}" if "prompt" in data else "nothing"
-    raise RowError(f"{place}: prompt must be text, or a list of messages with role and content; found {found}")
+    raise RowError(
+        f"{place}: prompt must be text, or a list of messages with role and content; found {shown(data, 'prompt')}"
+    )
+
+
+def shown(data: Mapping[str, Any], key: str) -> str:
+    """A column's value in a message."""
+    return json.dumps(data[key], ensure_ascii=False, default=str)[:80] if key in data else "nothing"
+
+
+def is_chat(value: Any) -> bool:
+    """Messages, at least one."""
+    return isinstance(value, list) and bool(value) and all(_is_message(message) for message in value)
 
 
 def _is_message(message: Any) -> bool:

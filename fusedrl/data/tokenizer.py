@@ -55,6 +55,20 @@ class Tokenizer:
         end = self._tokenizer.eos_token_id
         return (*tokens, min(self.stop_token_ids) if end is None else int(end))
 
+    def encode_response(self, text: str, *, place: str = "") -> tuple[int, ...]:
+        """Tokens of a response as generation leaves it: it ends with its first end token.
+
+        One that the text spells itself is not doubled. Raises ValueError where text goes on after it.
+        """
+        *tokens, end = self.encode_answer(text, place=place)
+        ends = [index for index, token in enumerate(tokens) if token in self.stop_token_ids]
+        if not ends:
+            return (*tokens, end)
+        if after := self.decode(tokens[ends[0] + 1 :]).strip():
+            told = f"the response goes on after an end token, with {after[:40]!r}"
+            raise ValueError(f"{place or 'text'}: {told}; end it there")
+        return tuple(tokens[: ends[0] + 1])
+
     def decode(self, tokens: Sequence[int]) -> str:
         """Text without special tokens."""
         return str(self._tokenizer.decode(list(tokens), skip_special_tokens=True))

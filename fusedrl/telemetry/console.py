@@ -14,20 +14,22 @@ from rich.progress import BarColumn, Progress, TextColumn
 
 from fusedrl.telemetry.pace import Pace, duration
 
-# label -> (first metric found wins, format)
+# metric -> (label, format)
 COLUMNS: dict[str, tuple[str, str]] = {
-    "loss": ("train/loss", ".4f"),
-    "validation loss": ("val/loss", ".4f"),
-    "reward": ("critic/score/mean", ".3f"),
-    "bubble": ("perf/bubble_ratio/measured", ".2f"),
-    "planned": ("perf/bubble_ratio/planned", ".2f"),
+    "train/loss": ("loss", ".4f"),
+    "rm/loss": ("loss", ".4f"),
+    "rm/accuracy": ("train accuracy", ".3f"),
+    "val/loss": ("validation loss", ".4f"),
+    "critic/score/mean": ("reward", ".3f"),
+    "perf/bubble_ratio/measured": ("bubble", ".2f"),
+    "perf/bubble_ratio/planned": ("planned", ".2f"),
 }
 VALIDATION = "val-core/"
 
 
 def step_line(step: int, metrics: Mapping[str, Any], *, total_steps: int, pace: Pace) -> str:
     """The line of a step; a metric that is absent is left out."""
-    found = {label: _text(metrics[name], spec) for label, (name, spec) in COLUMNS.items() if name in metrics}
+    found = {label: _text(metrics[name], spec) for name, (label, spec) in COLUMNS.items() if name in metrics}
     planned = found.pop("planned", None)
     if planned is not None and "bubble" in found:
         found["bubble"] += f" (planned {planned})"

@@ -21,7 +21,7 @@ def replica_groups(role: Role, lengths_N: Tensor, *, micro_batch: int, budget: B
         return list(role.share(len(lengths_N)).split(micro_batch))
     packed = pack(
         lengths_N.tolist(),
-        tokens=budget.tokens,
+        tokens=budget.tokens // budget.rows,
         replicas=role.layout.dp,
         multiple=budget.multiple,
         pads_to=budget.pads_to,

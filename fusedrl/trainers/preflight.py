@@ -13,8 +13,16 @@ import torch
 
 from fusedrl.config.check_layout import layouts, needs_reference
 from fusedrl.config.derive import derive_ppo
-from fusedrl.config.schema import BaseTrainerConfig, MegatronConfig, PPOConfig, RolloutConfig, SFTConfig
-from fusedrl.config.validate import check_ppo, check_sft
+from fusedrl.config.schema import (
+    BaseTrainerConfig,
+    MegatronConfig,
+    OneModelConfig,
+    PPOConfig,
+    RMConfig,
+    RolloutConfig,
+    SFTConfig,
+)
+from fusedrl.config.validate import check_ppo, check_rm, check_sft
 from fusedrl.data.tokenizer import Tokenizer
 from fusedrl.models.architecture import Architecture
 from fusedrl.models.hf_folder import HfFolder
@@ -27,6 +35,7 @@ from fusedrl.rewards.runner import RewardRunner
 from fusedrl.rollout import vllm_library
 from fusedrl.trainers.costs import planned_cost
 from fusedrl.trainers.new_model import new_architecture
+from fusedrl.trainers.pairing import pair_source, preferences_of
 from fusedrl.trainers.prompting import example_source, prompt_source, rows_of
 from fusedrl.trainers.roles import implementation_of, stage_options
 
@@ -56,17 +65,40 @@ def ppo_problems(config: PPOConfig, *, world: int, warm_start: SFTConfig | None,
 
 
 def sft_problems(config: SFTConfig, *, world: int, speaks: bool) -> list[str]:
-    found = check_sft(config, world=world, model=sft_model(config))
+    return _one_model_problems(
+        config,
+        check_sft(config, world=world, model=sft_model(config)),
+        speaks=speaks,
+        read=lambda: rows_of(config.data),
+        tokenize=lambda tokenizer: example_source(config.data, tokenizer),
+    )
+
+
+def rm_problems(config: RMConfig, *, world: int, speaks: bool) -> list[str]:
+    return _one_model_problems(
+        config,
+        check_rm(config, world=world, model=sft_model(config)),
+        speaks=speaks,
+        read=lambda: preferences_of(config.data),
+        tokenize=lambda tokenizer: pair_source(config.data, tokenizer),
+    )
+
+
+def _one_model_problems(
+    config: OneModelConfig,
+    found: list[str],
+    *,
+    speaks: bool,
+    read: Callable[[], object],
+    tokenize: Callable[[Tokenizer], object],
+) -> list[str]:
+    """`read`: the rows, where a tokenizer does not exist yet; `tokenize`: the rows with the one of model.path."""
     found += implementation_problems({"megatron": config.megatron})
     if found or not speaks:
         return found
     start = config.model.path
-    read: Callable[[], object] = (
-        (lambda: rows_of(config.data))
-        if start is None
-        else (lambda: (HfFolder(start), example_source(config.data, Tokenizer(start))))
-    )
-    return [*_folder(config.trainer), *_attempt(read)]
+    look = read if start is None else lambda: (HfFolder(start), tokenize(Tokenizer(start)))
+    return [*_folder(config.trainer), *_attempt(look)]
 
 
 def implementation_problems(megatron: Mapping[str, MegatronConfig]) -> list[str]:
@@ -108,8 +140,8 @@ def ppo_models(config: PPOConfig, *, warm_start: SFTConfig | None) -> dict[str, 
     return {role: architecture(role, folder) for role, folder in folders.items()}
 
 
-def sft_model(config: SFTConfig) -> Architecture | None:
-    """The model that SFT starts from; None where the configuration names none (its own check says so)."""
+def sft_model(config: OneModelConfig) -> Architecture | None:
+    """The model that SFT, or training a reward model, starts from; None where none is named (a check says so)."""
     if config.model.path is not None:
         return Architecture.from_folder(config.model.path)
     alphabet = config.model.new.alphabet

@@ -51,9 +51,10 @@ class PromptSource:
 
 @dataclass(eq=False)
 class ExampleSource:
-    """Training examples of SFT in the sampler's order."""
+    """Training examples of SFT in the sampler's order, and all held-out examples."""
 
     examples: Sequence[Example]
+    validation: Sequence[Example]
     sampler: RowSampler
     pad_id: int
     too_long: int
@@ -66,7 +67,7 @@ def rows_of(data: BaseDataConfig) -> tuple[list[Row], list[Row]]:
     """(training, validation) rows of files or of a generated task."""
     task = data.task
     if task.name is None:
-        return read_rows(data.train_files), read_rows(data.val_files if isinstance(data, PPODataConfig) else [])
+        return read_rows(data.train_files), read_rows(data.val_files)
     return generate(
         task.name,
         task.config,
@@ -89,7 +90,14 @@ def prompt_source(data: PPODataConfig, tokenizer: Tokenizer) -> PromptSource:
 
 def example_source(data: SFTDataConfig, tokenizer: Tokenizer) -> ExampleSource:
     """SFT's examples: each row's ground truth is the answer to learn."""
-    rows, _ = rows_of(data)
+    (examples, too_long), (held_out, too_long_held_out) = (
+        _examples(rows, data, tokenizer) if rows else ([], 0) for rows in rows_of(data)
+    )
+    sampler = RowSampler(size=len(examples), seed=data.seed, shuffle=data.shuffle)
+    return ExampleSource(examples, held_out, sampler, tokenizer.pad_token_id, too_long + too_long_held_out)
+
+
+def _examples(rows: Sequence[Row], data: SFTDataConfig, tokenizer: Tokenizer) -> tuple[list[Example], int]:
     pairs, starts = [], {}
     for row in rows:
         prompt = tokenizer.encode_prompt(row)
@@ -97,9 +105,7 @@ def example_source(data: SFTDataConfig, tokenizer: Tokenizer) -> ExampleSource:
         pairs.append((row, (*prompt, *tokenizer.encode_answer(_answer(row), place=row.place))))
     truncation = "filter" if data.truncation == "truncate" else data.truncation  # a cut answer would teach not to end
     kept, too_long = within(pairs, limit=data.max_length, truncation=truncation, key="data.max_length")
-    examples = [Example(tokens, starts[id(row)]) for row, tokens in kept]
-    sampler = RowSampler(size=len(examples), seed=data.seed, shuffle=data.shuffle)
-    return ExampleSource(examples, sampler, tokenizer.pad_token_id, too_long)
+    return [Example(tokens, starts[id(row)]) for row, tokens in kept], too_long
 
 
 def _answer(row: Row) -> str:

@@ -6,9 +6,9 @@ from pathlib import Path
 import torch.distributed as dist
 
 from fusedrl.config.check_layout import layouts
-from fusedrl.config.derive import PPOSizes, SFTSizes, describe, to_dict
+from fusedrl.config.derive import Sizes, describe, to_dict
 from fusedrl.config.load import to_yaml
-from fusedrl.config.schema import Config, MegatronConfig, PPOConfig, SFTConfig
+from fusedrl.config.schema import Config, MegatronConfig, OneModelConfig, PPOConfig
 from fusedrl.models.implementation import choose
 from fusedrl.telemetry.libraries import libraries_line
 from fusedrl.telemetry.logger import MetricsLogger, open_logger
@@ -16,7 +16,7 @@ from fusedrl.telemetry.run_folder import open_run_folder
 from fusedrl.trainers.roles import implementation_of
 
 
-def open_records(config: Config, *, sizes: PPOSizes | SFTSizes, steps: int, command: Sequence[str]) -> MetricsLogger:
+def open_records(config: Config, *, sizes: Sizes, steps: int, command: Sequence[str]) -> MetricsLogger:
     """Opens the folder, saves what the run runs with, and tells the user the device and the derived sizes."""
     if dist.get_rank() != 0:
         return MetricsLogger()
@@ -30,7 +30,7 @@ def open_records(config: Config, *, sizes: PPOSizes | SFTSizes, steps: int, comm
 
 def implementation_lines(config: Config) -> list[str]:
     """What each model is made of; one line where that is the same for all."""
-    models = {"model": config.megatron} if isinstance(config, SFTConfig) else _by_role(config)
+    models = {"model": config.megatron} if isinstance(config, OneModelConfig) else _by_role(config)
     lines = {role: choose(implementation_of(megatron), key=role).line() for role, megatron in models.items()}
     alike = len(set(lines.values())) == 1
     return list(lines.values())[:1] if alike else [f"{role}: {line}" for role, line in lines.items()]

@@ -1,77 +1,61 @@
 """Supervised fine-tuning on prompt and answer pairs, on the same pipeline, layouts and checkpoints as PPO.
 
-    rows -> micro-batches -> one pass, F and B -> optimizer step;  the loss counts answer tokens (and the end) only
+The loss counts answer tokens (and the end) only; of held-out rows it is told as val/loss.
 
-Shapes: B rows, S tokens of a row.
+Shapes: B rows, S tokens of a row, R response tokens.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from torch import Tensor
 
 from fusedrl.config.budgets import sft_budget
 from fusedrl.config.schema import SFTConfig
-from fusedrl.data.sft import Batch
+from fusedrl.data.sft import Batch, collate
 from fusedrl.models.logprob import token_log_probs
-from fusedrl.pipeline.executor import Executor, Work
+from fusedrl.pipeline.executor import Work
 from fusedrl.pipeline.microbatch import MicroBatch, gather_microbatches
-from fusedrl.pipeline.results import gather_report
 from fusedrl.pipeline.stage import LossFunction
 from fusedrl.pipeline.tokens import next_tokens
-from fusedrl.pipeline.training import train_pass
 from fusedrl.rl.aggregate import aggregate, normalizer
 from fusedrl.rl.alignment import label_mask
-from fusedrl.telemetry.logger import MetricsLogger
-from fusedrl.telemetry.rates import memory, rates
-from fusedrl.telemetry.timers import Timers
+from fusedrl.rl.masked import count, masked_sum
 from fusedrl.trainers.cutting import replica_groups
-from fusedrl.trainers.planning import Planner
+from fusedrl.trainers.forward import Inference, log_probs
+from fusedrl.trainers.one_model import OneModelRun, held_out_samples, in_batches
 from fusedrl.trainers.prompting import ExampleSource
-from fusedrl.trainers.roles import Role, TrainedRole
+from fusedrl.trainers.roles import Role
 
 
-@dataclass(eq=False)
-class SFT:
+@dataclass(eq=False, kw_only=True)
+class SFT(OneModelRun):
     """An SFT run on this rank."""
 
     config: SFTConfig
     source: ExampleSource
-    model: TrainedRole
-    executor: Executor
-    planner: Planner
-    logger: MetricsLogger
-    timers: Timers = field(default_factory=Timers)
 
-    def run(self, *, steps: int) -> dict[str, float]:
-        """All steps; the last one's metrics."""
-        metrics: dict[str, float] = {}
-        for step in range(1, steps + 1):
-            batch = self.source.next(self.config.data.train_batch_size)
-            with self.timers("step"):
-                metrics = self.step(batch)
-            tokens = int(batch.lengths_B.sum())
-            timing = self.timers.collect()
-            metrics |= (
-                timing | rates(timing, tokens=tokens, response_tokens=0, ranks=self.model.layout.world) | memory()
-            )
-            self.logger.log(metrics, step=step)
-        return metrics
-
-    def step(self, batch: Batch) -> dict[str, float]:
-        """One optimizer step. A collective of all ranks."""
+    def step(self) -> tuple[dict[str, float], int]:
+        batch = self.source.next(self.config.data.train_batch_size)
         work = Work(self._microbatches(batch), loss=sft_loss(self.model, batch.label_mask_BS))
-        program = self.planner.program({self.model.name: (self.model, work)})
-        result = train_pass(
-            self.executor, program, {self.model.name: work}, models={self.model.name: self.model.trained}
-        )
-        report = gather_report(self.executor, program, result)
-        info = self.model.trained.step()
-        return report.metrics[self.model.name] | {
-            "train/grad_norm": info.grad_norm,
-            "train/lr": info.lr,
-            "perf/bubble_ratio/planned": report.planned_bubble,
-            "perf/bubble_ratio/measured": report.measured_bubble,
-        }
+        found, of_step = self.optimize(work)
+        named = {name if "/" in name else f"train/{name}": value for name, value in of_step.items()}
+        return found | named, int(batch.lengths_B.sum())
+
+    def validate(self) -> dict[str, float]:
+        """Mean negative log-likelihood of the labels of all held-out rows."""
+        data, total, labels = self.config.data, 0.0, 0.0
+        dp, held_out = self.model.layout.dp, self.source.validation
+        for examples, given in in_batches(held_out, size=data.train_batch_size, multiple=dp):
+            batch = collate(examples, pad_id=self.source.pad_id)
+            prompt_lengths_B = batch.lengths_B - batch.label_mask_BS.sum(dim=1)
+            samples = held_out_samples(batch.tokens_BS, lengths_B=batch.lengths_B, prompt_lengths_B=prompt_lengths_B)
+            collect = log_probs(self.model, temperature=1.0, width=samples.width, with_entropy=False)
+            rows, budget = data.micro_batch_size_per_gpu, sft_budget(self.config)
+            inference = Inference(self.model, rows, ("logp",), samples.width, collect, budget)
+            logp_BR, mask_BR = self.infer(inference, samples)["logp"][:given], samples.mask_BR[:given]
+            total -= float(masked_sum(logp_BR.double(), mask_BR))
+            labels += float(count(mask_BR))
+        return {"val/loss": total / labels} if labels else {}
 
     def _microbatches(self, batch: Batch) -> list[MicroBatch]:
         rows, budget = self.config.data.micro_batch_size_per_gpu, sft_budget(self.config)

@@ -5,8 +5,9 @@ Names are verl's where it has one. One trap: verl counts ppo_mini_batch_size in 
 
 from fusedrl.config.schema.algorithm import AlgorithmConfig, KLControlConfig
 from fusedrl.config.schema.critic import CriticConfig, CustomRewardFunctionConfig, RewardModelConfig
-from fusedrl.config.schema.data import BaseDataConfig, PPODataConfig, SFTDataConfig, TaskConfig
+from fusedrl.config.schema.data import BaseDataConfig, PPODataConfig, RMDataConfig, SFTDataConfig, TaskConfig
 from fusedrl.config.schema.fields import REQUIRED, Limits
+from fusedrl.config.schema.one_model import NewModelConfig, OneModelConfig, StartModelConfig
 from fusedrl.config.schema.parallel import MegatronConfig, OptimConfig
 from fusedrl.config.schema.policy import (
     ActorConfig,
@@ -17,12 +18,13 @@ from fusedrl.config.schema.policy import (
     ValidationSamplingConfig,
 )
 from fusedrl.config.schema.ppo import PPOConfig
+from fusedrl.config.schema.reward_model import RMConfig
 from fusedrl.config.schema.schedule import CostConfig, ScheduleConfig
-from fusedrl.config.schema.sft import NewModelConfig, SFTConfig, SFTModelConfig
-from fusedrl.config.schema.trainer import BaseTrainerConfig, PPOTrainerConfig, SFTTrainerConfig
+from fusedrl.config.schema.sft import SFTConfig
+from fusedrl.config.schema.trainer import BaseTrainerConfig, PPOTrainerConfig
 
-Config = PPOConfig | SFTConfig
-SCHEMAS: dict[str, type[Config]] = {"ppo": PPOConfig, "sft": SFTConfig}
+Config = PPOConfig | SFTConfig | RMConfig
+SCHEMAS: dict[str, type[Config]] = {"ppo": PPOConfig, "sft": SFTConfig, "reward_model": RMConfig}
 
 __all__ = [
     "REQUIRED",
@@ -41,18 +43,20 @@ __all__ = [
     "MegatronConfig",
     "ModelConfig",
     "NewModelConfig",
+    "OneModelConfig",
     "OptimConfig",
     "PPOConfig",
     "PPODataConfig",
     "PPOTrainerConfig",
+    "RMConfig",
+    "RMDataConfig",
     "RefConfig",
     "RewardModelConfig",
     "RolloutConfig",
     "SFTConfig",
     "SFTDataConfig",
-    "SFTModelConfig",
-    "SFTTrainerConfig",
     "ScheduleConfig",
+    "StartModelConfig",
     "TaskConfig",
     "ValidationSamplingConfig",
 ]

@@ -21,9 +21,10 @@ class TaskConfig:
 
 @dataclass(frozen=True)
 class BaseDataConfig:
-    """What SFT and PPO share."""
+    """What all commands share."""
 
-    train_files: list[str] = key([], help="jsonl files of training rows")
+    train_files: list[str] = key([], help="jsonl or parquet files of training rows")
+    val_files: list[str] = key([], help="jsonl or parquet files of validation rows")
     task: TaskConfig = group(TaskConfig, help="A generated task instead of files")
     truncation: str = key(
         "error",
@@ -37,15 +38,40 @@ class BaseDataConfig:
 @dataclass(frozen=True)
 class PPODataConfig(BaseDataConfig):
     train_batch_size: int = key(256, help="PROMPTS of one step; n responses each", at_least=1)
-    val_files: list[str] = key([], help="jsonl files of validation rows")
     max_prompt_length: int = key(512, help="Longest prompt, in tokens", at_least=1)
     max_response_length: int = key(512, help="Longest response, in tokens", at_least=1)
 
 
 @dataclass(frozen=True)
-class SFTDataConfig(BaseDataConfig):
+class OneModelDataConfig(BaseDataConfig):
+    """What SFT and reward-model training share."""
+
     train_batch_size: int = key(64, help="Samples of one optimizer step", at_least=1)
     micro_batch_size_per_gpu: int = key(8, help="Samples of one micro-batch on one data-parallel rank", at_least=1)
     use_dynamic_bsz: bool = key(False, help="Make micro-batches by a budget of tokens instead of a number of samples")
     max_token_len_per_gpu: int = token_budget(help="With use_dynamic_bsz")
     max_length: int = key(1024, help="Longest sample (prompt and response), in tokens", at_least=2)
+
+
+@dataclass(frozen=True)
+class SFTDataConfig(OneModelDataConfig):
+    """Nothing beyond the base; a class of its own so that keys can be added to one of the two."""
+
+
+@dataclass(frozen=True)
+class RMDataConfig(OneModelDataConfig):
+    """A sample is a pair: two rows of tokens, always in the same micro-batch."""
+
+    train_files: list[str] = key([], help="jsonl or parquet files of prompt, chosen, rejected and, optionally, margin")
+    val_files: list[str] = key([], help="jsonl or parquet files of held-out pairs")
+    truncation: str = key(
+        "error",
+        help="A pair with a response that makes it too long: leave it out (counted), stop, or cut it (the prompt's "
+        "beginning for both, then the response's end)",
+        choices=("filter", "error", "truncate"),
+    )
+    train_batch_size: int = key(64, help="PAIRS of one optimizer step", at_least=1)
+    micro_batch_size_per_gpu: int = key(8, help="PAIRS of one micro-batch on one data-parallel rank", at_least=1)
+    use_dynamic_bsz: bool = key(False, help="Make micro-batches by a budget of tokens instead of a number of pairs")
+    max_token_len_per_gpu: int = token_budget(help="With use_dynamic_bsz, two rows a pair")
+    max_length: int = key(1024, help="Longest prompt with one of its responses, in tokens", at_least=2)

@@ -10,7 +10,7 @@ LOGGERS = ("console", "tensorboard")
 
 @dataclass(frozen=True)
 class BaseTrainerConfig:
-    """What SFT and PPO share."""
+    """What all commands share."""
 
     total_training_steps: int | None = key(None, help="Steps of the run; null: total_epochs", at_least=1)
     total_epochs: int = key(1, help="Passes over the training rows, where total_training_steps is null", at_least=1)
@@ -45,5 +45,7 @@ class PPOTrainerConfig(BaseTrainerConfig):
 
 
 @dataclass(frozen=True)
-class SFTTrainerConfig(BaseTrainerConfig):
-    """Nothing beyond the base; a class of its own so that keys can be added to one of the two."""
+class OneModelTrainerConfig(BaseTrainerConfig):
+    test_freq: int = key(
+        -1, help="Validate every so many steps; -1: only after the last, where there are validation rows", at_least=-1
+    )

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from fusedrl.config.load import load
-from fusedrl.config.schema import PPOConfig, SFTConfig
+from fusedrl.config.schema import PPOConfig, RMConfig, SFTConfig
 
 
 @dataclass(frozen=True)
@@ -45,6 +45,11 @@ def ppo(*overrides: str) -> PPOConfig:
 @cache
 def sft(*overrides: str) -> SFTConfig:
     return load("sft", ["experiment=arithmetic", *overrides])
+
+
+@cache
+def rm(*overrides: str) -> RMConfig:
+    return load("reward_model", ["experiment=arithmetic", *overrides])
 
 
 def changed(config: Any, values: dict[str, Any]) -> Any:

@@ -3,9 +3,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fusedrl.config.budgets import Budget, ppo_budgets, sft_budget
+from fusedrl.config.budgets import Budget, ppo_budgets, rm_budget, sft_budget
 from fusedrl.rl.token_budget import pack
-from tests.fusedrl.config.conftest import changed, ppo, sft
+from tests.fusedrl.config.conftest import changed, ppo, rm, sft
 
 ACTOR, ROLLOUT, REF = (f"actor_rollout_ref.{name}" for name in ("actor", "rollout", "ref"))
 
@@ -13,6 +13,7 @@ ACTOR, ROLLOUT, REF = (f"actor_rollout_ref.{name}" for name in ("actor", "rollou
 def test_without_the_switch_no_pass_has_a_budget() -> None:
     assert ppo_budgets(ppo()) == {}
     assert sft_budget(sft()) is None
+    assert rm_budget(rm()) is None
 
 
 def test_every_pass_follows_the_actors_switch_and_budget() -> None:
@@ -65,6 +66,13 @@ def test_rows_are_padded_as_each_models_stages_pad_them() -> None:
     budget = sft_budget(changed(sft(), {"data.use_dynamic_bsz": True} | megatron))
     assert budget is not None
     assert (budget.pads_to, budget.padded(9), budget.padded(10)) == (2, 10, 10)
+
+
+def test_a_pair_takes_two_rows_of_a_budget() -> None:
+    budget = rm_budget(changed(rm(), {"data.use_dynamic_bsz": True, "data.max_token_len_per_gpu": 60}))
+    assert budget == Budget(60, "data.max_token_len_per_gpu", rows=2)
+    assert (budget.padded(9), budget.most(7, length=9), budget.most(7, length=10)) == (18, 3, 3)  # 3 pairs each
+    assert budget.most(7, length=11) == 4
 
 
 @given(

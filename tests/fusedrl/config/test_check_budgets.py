@@ -3,9 +3,9 @@
 import pytest
 
 from fusedrl.config.check_batches import check_ppo_batches
-from fusedrl.config.check_budgets import check_ppo_budgets, check_sft_budget
+from fusedrl.config.check_budgets import check_ppo_budgets, check_rm_budget, check_sft_budget
 from fusedrl.config.validate import check_sft
-from tests.fusedrl.config.conftest import changed, ppo, sft
+from tests.fusedrl.config.conftest import changed, ppo, rm, sft
 
 ACTOR = "actor_rollout_ref.actor"
 SWITCH = f"{ACTOR}.use_dynamic_bsz=true"
@@ -28,8 +28,8 @@ def test_a_budget_below_the_longest_sample_is_refused_by_its_key() -> None:
 def test_a_budget_below_the_longest_sample_as_stages_pad_it_is_refused() -> None:
     odd = {"data.max_response_length": 9, "critic.ppo_max_token_len_per_gpu": 25}
     shared = [f"{ACTOR}.megatron.tensor_model_parallel_size=2", f"{ACTOR}.megatron.sequence_parallel=true"]
-    assert list(check_ppo_budgets(changed(ppo(SWITCH), odd), dp=2)) == []
-    (line,) = check_ppo_budgets(changed(ppo(SWITCH, *shared), odd), dp=2)
+    assert list(check_ppo_budgets(changed(ppo(SWITCH), odd), dp=both(2))) == []
+    (line,) = check_ppo_budgets(changed(ppo(SWITCH, *shared), odd), dp=both(2))
     assert line.startswith("critic.ppo_max_token_len_per_gpu=25 is below the longest sample, data.max_prompt_length=16")
     assert line.endswith("data.max_response_length=9 (padded to 26); raise it to 26 or more")
 
@@ -72,3 +72,15 @@ def test_a_budget_of_sft_below_its_longest_sample_is_refused(switched_on: bool) 
     lines = [f"data.max_token_len_per_gpu={length - 1} {told}"]
     assert list(check_sft_budget(config)) == (lines if switched_on else [])
     assert check_sft(config, world=4) == (lines if switched_on else [])
+
+
+def test_a_budget_holds_a_pair_of_the_longest_rows() -> None:
+    dynamic = {"data.use_dynamic_bsz": True, "data.max_length": 23}
+    (line,) = check_rm_budget(changed(rm(), dynamic | {"data.max_token_len_per_gpu": 45}))
+    told = "is below the longest sample, data.max_length=23 in 2 rows; raise it to 46 or more"
+    assert line == f"data.max_token_len_per_gpu=45 {told}"
+    fits = dynamic | {"data.max_token_len_per_gpu": 46}
+    assert list(check_rm_budget(changed(rm(), fits))) == []
+    shared = {"megatron.tensor_model_parallel_size": 2, "megatron.sequence_parallel": True}
+    (line,) = check_rm_budget(changed(rm(), fits | shared))
+    assert line.endswith("data.max_length=23 in 2 rows (padded to 48); raise it to 48 or more")

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from fusedrl.config.derive import clip_range, derive_ppo, derive_sft, describe, to_dict, total_steps
+from fusedrl.config.derive import clip_range, derive_ppo, derive_rm, derive_sft, describe, to_dict, total_steps
 from fusedrl.config.schema import PPOTrainerConfig
 from fusedrl.config.validate import check_ppo
-from tests.fusedrl.config.conftest import changed, ppo, sft
+from tests.fusedrl.config.conftest import changed, ppo, rm, sft
 
 ACTOR = "actor_rollout_ref.actor"
 
@@ -53,7 +53,7 @@ def test_a_fused_run_on_four_ranks() -> None:
 
 
 def test_sizes_print_and_save() -> None:
-    for sizes in (derive_ppo(ppo(), world=4), derive_sft(sft(), world=4)):
+    for sizes in (derive_ppo(ppo(), world=4), derive_sft(sft(), world=4), derive_rm(rm(), world=4)):
         assert json.loads(json.dumps(to_dict(sizes)))["ranks"] == 4
         assert describe(sizes)[0].startswith("4 ranks; step: ")
     assert describe(derive_ppo(ppo(), world=4))[1] == "actor: tp=1 pp=2 dp=2, 8 micro-batches on each replica"
@@ -69,6 +69,17 @@ def test_a_token_budget_tells_the_most_micro_batches_and_the_rows_of_the_longest
     config = sft()
     dynamic = changed(config, {"data.use_dynamic_bsz": True, "data.max_token_len_per_gpu": 2 * config.data.max_length})
     assert derive_sft(dynamic, world=4).model.micro_batch == 2
+
+
+def test_a_sample_of_a_reward_model_is_a_pair() -> None:
+    config = rm()
+    assert describe(derive_rm(config, world=4)) == [
+        "4 ranks; step: 128 pairs",
+        "model: tp=1 pp=2 dp=2, 4 micro-batches on each replica",
+    ]
+    dynamic = changed(config, {"data.use_dynamic_bsz": True, "data.max_token_len_per_gpu": 5 * config.data.max_length})
+    model = derive_rm(dynamic, world=4).model
+    assert (model.micro_batch, model.micro_batches, model.token_budget) == (2, 32, 5 * config.data.max_length)
 
 
 @pytest.mark.parametrize(

@@ -6,13 +6,14 @@ from pathlib import Path
 import pytest
 
 from fusedrl.config.errors import ConfigError
-from fusedrl.config.validate import check_ppo, check_sft, require
-from tests.fusedrl.config.conftest import Numbers, ppo, sft
+from fusedrl.config.validate import check_ppo, check_rm, check_sft, require
+from tests.fusedrl.config.conftest import Numbers, ppo, rm, sft
 
 
 def test_the_shipped_experiments_have_no_problem_on_four_ranks(numbers: Numbers) -> None:
     assert check_ppo(ppo(), world=4, models={"actor": numbers, "critic": numbers}) == []
     assert check_sft(sft(), world=4, model=numbers) == []
+    assert check_rm(rm(), world=4, model=numbers) == []
 
 
 def test_problems_of_all_kinds_are_told_together(numbers: Numbers) -> None:
@@ -101,10 +102,38 @@ def test_sft_is_checked_alike(overrides: list[str], start: str, numbers: Numbers
     assert found[0].startswith(start)
 
 
-@pytest.mark.parametrize("key", ["trainer.test_freq=5", "trainer.save_freq=5", "data.val_files=[a.jsonl]"])
-def test_sft_has_no_key_without_an_effect(key: str) -> None:
-    with pytest.raises(ConfigError, match="no such key"):
-        sft(key)
+@pytest.mark.parametrize(
+    ("overrides", "start"),
+    [
+        (["model.path=null"], "model.path: a value is needed"),
+        (["megatron.pipeline_model_parallel_size=3"], "megatron.tensor_model_parallel_size=1 x"),
+        (["data.train_batch_size=31"], "data.train_batch_size=31 does not divide over 2 data-parallel replicas"),
+        (["data.micro_batch_size_per_gpu=24"], "data.micro_batch_size_per_gpu=24 does not divide the 64 samples"),
+        (["data.max_length=65"], "data.max_length=65 exceeds the model's 64 positions"),
+        (["optim.betas=[0.9]"], "optim.betas"),
+        (["data.use_dynamic_bsz=true", "data.max_token_len_per_gpu=47"], "data.max_token_len_per_gpu=47 is below"),
+        (["data.task.val_size=0"], "data.val_files: validation is asked for"),
+        (["data.val_files=[a.jsonl]"], "data.val_files and data.task.name=chain_sum are both given"),
+        (["data.task.name=null"], "data.train_files: nothing to train on"),
+    ],
+)
+def test_training_of_a_reward_model_is_checked_alike(overrides: list[str], start: str, numbers: Numbers) -> None:
+    found = check_rm(rm(*overrides), world=4, model=numbers)
+    assert found
+    assert found[0].startswith(start)
+
+
+def test_sft_validates_at_the_end_alone_unless_asked_and_then_needs_rows() -> None:
+    assert check_sft(sft("data.task.val_size=0"), world=4) == []
+    (line,) = check_sft(sft("data.task.val_size=0", "trainer.test_freq=5"), world=4)
+    assert line.startswith("data.val_files: validation is asked for (trainer.test_freq")
+
+
+@pytest.mark.parametrize("key", ["trainer.val_before_train=true", "loss.margin=1"])
+def test_commands_of_one_model_have_no_key_without_an_effect(key: str) -> None:
+    for config in (sft, rm):
+        with pytest.raises(ConfigError, match="no such key"):
+            config(key)
 
 
 def test_a_share_of_memory_stands_alone_and_needs_counted_costs() -> None:

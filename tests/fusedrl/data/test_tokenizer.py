@@ -50,6 +50,28 @@ def test_an_answer_ends_and_does_not_begin_anew(tmp_path: Path) -> None:
     assert Tokenizer(write_words(tmp_path)).encode_answer("seven") == (7, 1)
 
 
+@pytest.mark.parametrize(
+    ("text", "tokens"),
+    [
+        ("seven", (7, 1)),
+        ("", (1,)),
+        ("seven </s>", (7, 1)),  # spelled: not doubled
+        ("seven <|assistant|>", (7, 3)),  # the other end
+        ("seven <|assistant|> </s> ", (7, 3)),  # the first one ends it
+    ],
+)
+def test_a_response_ends_with_its_first_end_token_as_a_generated_one(
+    tmp_path: Path, text: str, tokens: tuple[int, ...]
+) -> None:
+    assert Tokenizer(write_words(tmp_path, stop_ids=[1, 3])).encode_response(text) == tokens
+
+
+def test_a_response_that_goes_on_after_its_end_is_an_error_at_its_row(tmp_path: Path) -> None:
+    tokenizer = Tokenizer(write_words(tmp_path, stop_ids=[1, 3]))
+    with pytest.raises(ValueError, match="f:4: the response goes on after an end token, with 'it is'; end it there"):
+        tokenizer.encode_response("seven <|assistant|> it is", place="f:4")
+
+
 def test_a_chat_without_a_template_is_an_error_at_its_row(tmp_path: Path) -> None:
     tokenizer = Tokenizer(write_words(tmp_path, template=None))
     with pytest.raises(ValueError, match="f:3: the prompt is a chat, but"):

@@ -36,6 +36,13 @@ def test_what_is_absent_is_left_out() -> None:
     assert step_line(0, {"train/loss": 1.25}, total_steps=9, pace=first) == "step 0/9  loss 1.2500  ? left"
 
 
+def test_a_reward_model_s_accuracy_on_its_batch_stands_apart_from_the_held_out_one() -> None:
+    metrics = {"rm/loss": 0.5, "rm/accuracy": 0.75, "val/loss": 0.6, "val-core/accuracy": 0.7}
+    assert step_line(0, metrics, total_steps=9, pace=Pace(total_steps=9)) == (
+        "step 0/9  loss 0.5000  accuracy 0.700  train accuracy 0.750  validation loss 0.6000  ? left"
+    )
+
+
 def test_accuracy_is_the_mean_over_data_sources() -> None:
     line = step_line(0, {"val-core/a": 0.2, "val-core/b": 0.4}, total_steps=9, pace=Pace(total_steps=9))
     assert "accuracy 0.300" in line

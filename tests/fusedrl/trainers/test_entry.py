@@ -4,7 +4,7 @@ from contextlib import contextmanager, nullcontext
 
 import pytest
 
-from fusedrl import ppo, sft
+from fusedrl import ppo, reward_model, sft
 from fusedrl.config.errors import ConfigError
 from fusedrl.config.load import load
 from fusedrl.pipeline.failure import PipelineError
@@ -72,17 +72,18 @@ def test_one_connection_is_asked_for_with_tensor_parallelism_alone(
 
 
 @pytest.mark.parametrize(("tp", "found"), [(1, None), (2, "1")])
-def test_both_commands_ask_for_it_before_they_look_at_devices(
+def test_all_commands_ask_for_it_before_they_look_at_devices(
     monkeypatch: pytest.MonkeyPatch, tp: int, found: str | None
 ) -> None:
-    for command, check in (("ppo", ppo.problems), ("sft", sft.problems)):
+    commands = {"ppo": ppo.problems, "sft": sft.problems, "reward_model": reward_model.problems}
+    for command, check in commands.items():
         monkeypatch.setenv(CONNECTIONS, "")
         monkeypatch.delenv(CONNECTIONS)
         seen: list[str | None] = []
-        for name in ("ppo_problems", "sft_problems"):
+        for name in ("ppo_problems", "sft_problems", "rm_problems"):
             monkeypatch.setattr(
                 preflight, name, lambda *_, seen=seen, **__: seen.append(os.environ.get(CONNECTIONS)) or []
             )
-        key = "megatron" if command == "sft" else "critic.megatron"
+        key = "critic.megatron" if command == "ppo" else "megatron"
         check(load(command, ["experiment=arithmetic", f"{key}.tensor_model_parallel_size={tp}"]), 4)  # type: ignore[operator]
         assert seen[-1] == found

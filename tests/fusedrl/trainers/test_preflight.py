@@ -8,7 +8,7 @@ from fusedrl.data.characters import write_character_tokenizer
 from fusedrl.models.architecture import Architecture
 from fusedrl.models.hf_export import write_random_hf
 from fusedrl.pipeline.plan import Planned, plan_pass
-from fusedrl.trainers.preflight import ppo_problems, sft_problems
+from fusedrl.trainers.preflight import ppo_problems, rm_problems, sft_problems
 
 
 def model(folder: Path, *, head: str = "lm", **changes: int) -> str:
@@ -149,3 +149,70 @@ def test_sft_s_folder_and_rows_are_looked_at(tmp_path: Path) -> None:
     (folder / "model.safetensors").unlink()
     (line,) = sft_problems(config, world=4, speaks=True)
     assert "safetensors" in line
+
+
+def rm_lines(tmp_path: Path, *overrides: str, pairs: str = "", head: str = "lm") -> list[str]:
+    tmp_path.mkdir(exist_ok=True)
+    (tmp_path / "pairs.jsonl").write_text(pairs)
+    folder = model(tmp_path / "start", head=head)
+    fixed = [f"model.path={folder}", "data.task.train_size=200", f"trainer.default_local_dir={tmp_path / 'run'}"]
+    given = ["data.task.name=null", f"data.train_files=[{tmp_path / 'pairs.jsonl'}]", "trainer.test_freq=-1"]
+    config = load("reward_model", ["experiment=arithmetic", *fixed, *(given if pairs else []), *overrides])
+    found = rm_problems(config, world=4, speaks=True)
+    assert not (tmp_path / "run").exists()
+    return found
+
+
+@pytest.mark.parametrize("head", ["lm", "value"])
+def test_a_reward_model_may_start_from_a_language_model_or_go_on(tmp_path: Path, head: str) -> None:
+    assert rm_lines(tmp_path, head=head) == []
+    assert rm_lines(tmp_path / "files", pairs='{"prompt": "1+1=", "chosen": "2", "rejected": "3"}') == []
+
+
+@pytest.mark.parametrize(
+    ("pairs", "overrides", "told"),
+    [
+        ('{"prompt": "1+1=", "chosen": "2"}', (), "pairs.jsonl:1: rejected must be text"),
+        ('\n{"prompt": "1+1=", "chosen": "2", "rejected": "x"}', (), "pairs.jsonl:2: 'x' holds a character"),
+        (
+            '{"prompt": "1+1=", "chosen": "2", "rejected": "3"}',
+            ("data.max_length=5",),
+            "pairs.jsonl:1: 6 tokens, data.max",
+        ),
+        ('{"prompt": "1+1=", "chosen": "2", "rejected": "2"}', (), "no pair is left of 1: 0 were longer than"),
+        (
+            '{"prompt": [{"role": "user", "content": "1"}], "chosen": "2", "rejected": "3"}',
+            (),
+            "the prompt is a chat, but",
+        ),
+        (
+            '{"prompt": "1+1=", "chosen": "2", "rejected": "3"}',
+            ("data.train_files=[gone]",),
+            "data.train_files: gone: there",
+        ),
+        ("", ("data.task.config={min_terms: 9, max_terms: 3}",), "data.task.config="),
+        ("", ("model.path=gone",), "gone"),
+        (
+            "",
+            ("megatron.tensor_model_parallel_size=4", "megatron.pipeline_model_parallel_size=1"),
+            "megatron.tensor_model",
+        ),
+        ("", ("megatron.transformer_impl=transformer_engine",), "megatron.transformer_impl=transformer_engine: "),
+        ("", ("trainer.default_local_dir=README.md",), "trainer.default_local_dir="),
+    ],
+)
+def test_each_mistake_of_a_reward_model_s_training_is_one_line(
+    tmp_path: Path, pairs: str, overrides: tuple[str, ...], told: str
+) -> None:
+    try:
+        (line,) = rm_lines(tmp_path, *overrides, pairs=pairs)
+    except ValueError as error:  # of a model's folder: the entry point tells it as a problem
+        line = str(error)
+    assert told in line
+    assert "\n" not in line
+
+
+def test_a_new_reward_model_s_rows_are_read_without_a_tokenizer(tmp_path: Path) -> None:
+    assert rm_lines(tmp_path, "model={path: null, new: {alphabet: '0123456789+-='}}") == []
+    (line,) = rm_lines(tmp_path / "b", "model={path: null, new: {alphabet: '01'}}", pairs='{"prompt": "1"}')
+    assert "pairs.jsonl:1: chosen must be text" in line

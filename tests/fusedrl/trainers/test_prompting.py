@@ -54,6 +54,15 @@ def test_an_example_is_prompt_answer_and_end(tmp_path: Path, tokenizer: Tokenize
     assert example.start == 4
 
 
+def test_held_out_examples_of_sft_come_from_their_own_files(tmp_path: Path, tokenizer: Tokenizer) -> None:
+    train, held_out = rows(tmp_path / "t.jsonl", "1+1="), rows(tmp_path / "v.jsonl", "2+2=", "1+1+1+1=", answer="4")
+    data = SFTDataConfig(train_files=[train], val_files=[held_out], max_length=6, truncation="filter")
+    source = example_source(data, tokenizer)
+    assert [tokenizer.decode(example.tokens) for example in source.examples] == ["1+1=1"]
+    assert [tokenizer.decode(example.tokens) for example in source.validation] == ["2+2=4"]
+    assert source.too_long == 1
+
+
 def test_an_answer_that_is_no_text_names_its_line(tmp_path: Path, tokenizer: Tokenizer) -> None:
     data = SFTDataConfig(train_files=[rows(tmp_path / "t.jsonl", "1+1=", answer=2)])
     with pytest.raises(ValueError, match=r"t\.jsonl:1: no answer to learn"):

@@ -10,6 +10,7 @@ def test_alike_models_are_told_in_one_line() -> None:
     (line,) = implementation_lines(ppo)
     assert line.startswith("Megatron's local layers, unfused attention, torch's Adam")
     assert implementation_lines(load("sft", ["experiment=arithmetic"])) == [line]
+    assert implementation_lines(load("reward_model", ["experiment=arithmetic"])) == [line]
 
 
 def test_models_that_differ_are_told_by_role(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,34 @@
+"""From a checked configuration to the training of a reward model on this rank. Every rank runs this in one sequence."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import torch.distributed as dist
+
+from fusedrl.config.derive import derive_rm, total_steps
+from fusedrl.config.schema import RMConfig
+from fusedrl.data.tokenizer import Tokenizer
+from fusedrl.trainers.outputs import Outputs
+from fusedrl.trainers.pairing import pair_source
+from fusedrl.trainers.records import open_records
+from fusedrl.trainers.reward_model import RM
+from fusedrl.trainers.setup_one_model import build_model, start_folder
+
+
+@contextmanager
+def rm_run(config: RMConfig, *, command: list[str]) -> Iterator[tuple[RM, Outputs, int]]:
+    """(the run, what exports its model, its number of steps)."""
+    folder = start_folder(config)
+    source = pair_source(config.data, Tokenizer(folder))
+    sizes = derive_rm(config, world=dist.get_world_size())
+    steps = total_steps(config.trainer, rows=len(source.pairs), batch=config.data.train_batch_size)
+    with open_records(config, sizes=sizes, steps=steps, command=command) as logger:
+        dropped = source.dropped
+        if dropped.too_long:
+            logger.say(f"{dropped.too_long} pairs were too long (data.truncation={config.data.truncation})")
+        if dropped.equal:
+            logger.say(f"{dropped.equal} pairs were left out: chosen and rejected are the same")
+        built = build_model(config, folder, head="value", steps=steps)
+        run = RM(config=config, source=source, logger=logger, **built)
+        yield run, Outputs(Path(config.trainer.default_local_dir), str(folder)), steps
