@@ -116,7 +116,7 @@ class Bench:
     """Runs batches on this job's ranks; every method is a collective."""
 
     def __init__(self, options: Options) -> None:
-        self.options, self.costs = options, COSTS
+        self.options, self.costs = options, replace(COSTS, score_workers=options.workers)
         self.instances, rank = dist.get_world_size(), dist.get_rank()
         self._place = Place(instance=rank, member=0, ranks=[(each,) for each in range(self.instances)])
         workers = [SleepingReward()] * options.workers
@@ -141,7 +141,7 @@ class Bench:
     def batch(self, lengths: np.ndarray) -> Batch:
         return Batch.even(lengths, instances=self.instances, prompt_tokens=self.options.prompt, n=self.options.n)
 
-    def run(self, batch: Batch, *, policy: Policy, tasks: Sequence[str] = TASKS) -> StreamResult:
+    def run(self, batch: Batch, *, policy: Policy, tasks: Sequence[str] = TASKS, scored: bool = True) -> StreamResult:
         lengths = dict(enumerate(batch.length_N.tolist()))
         params = SamplingParams(max_tokens=1 << 20)
         requests = [
@@ -154,10 +154,11 @@ class Bench:
             place=self._place,
             engine=EmulatedEngine(lengths, costs=COSTS),
             inference=EmulatedInference(COSTS.infer_ms),
-            scorer=self._scorer,
+            scorer=self._scorer if scored else None,
             options=StreamOptions(
                 policy=policy,
                 tasks=tasks,
+                scored=scored,
                 chunk_tokens=self.chunk_tokens,
                 costs=self.costs,
                 limits=Limits(step_s=self.options.timeout),
@@ -175,19 +176,20 @@ class Bench:
         """
         count = self.options.samples * self.instances
         step, answer = self.batch(np.full(count, 100)), self.batch(np.full(count, 1))
-        overhead_ms = self._beyond(step, (), with_ms=lambda ms: replace(COSTS, infer_ms={}, overhead_ms=ms))
-        self.costs = replace(COSTS, overhead_ms=overhead_ms)
-        message_ms = self._beyond(answer, TASKS, with_ms=lambda ms: replace(self.costs, message_ms=ms))
-        self.costs = replace(self.costs, message_ms=message_ms)
+        unscored = replace(self.costs, score_ms=0.0)
+        overhead_ms = self._beyond(step, (), with_ms=lambda ms: replace(unscored, infer_ms={}, overhead_ms=ms))
+        unscored = replace(unscored, overhead_ms=overhead_ms)
+        message_ms = self._beyond(answer, TASKS, with_ms=lambda ms: replace(unscored, message_ms=ms))
+        self.costs = replace(self.costs, overhead_ms=overhead_ms, message_ms=message_ms)
 
     def _beyond(self, batch: Batch, tasks: Sequence[str], *, with_ms: Callable[[float], StreamCosts]) -> float:
         """Which overhead makes the simulator as slow as the fastest of some runs (noise only ever adds)."""
-        runs = [self.run(batch, policy=STREAMING, tasks=tasks).metrics["seconds"] for _ in range(CALIBRATIONS)]
+        runs = [self.run(batch, policy=STREAMING, tasks=tasks, scored=False) for _ in range(CALIBRATIONS)]
         without, with_one = (
             Simulator(with_ms(ms), chunk_tokens=self.chunk_tokens).run(batch, policy=STREAMING).total_ms
             for ms in (0.0, 1.0)
         )
-        return max(0.0, (1e3 * min(runs) - without) / (with_one - without))
+        return max(0.0, (1e3 * min(each.metrics["seconds"] for each in runs) - without) / (with_one - without))
 
 
 def measure(bench: Bench, distribution: str) -> Figures:

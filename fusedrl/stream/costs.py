@@ -83,7 +83,8 @@ class StreamCosts:
     max_rows: int = 256
     overhead_ms: float = 0.0
     message_ms: float = 0.0
-    score_ms: float = 0.0
+    score_ms: float = 0.0  # of the reward function, a sample; it has score_workers workers
+    score_workers: int = 1
     slack: float = 0.15
 
     @property

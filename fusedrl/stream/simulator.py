@@ -14,7 +14,7 @@ import numpy as np
 
 from fusedrl.stream.control import Policy
 from fusedrl.stream.costs import StreamCosts
-from fusedrl.stream.simulator_kernel import generate, infer
+from fusedrl.stream.simulator_kernel import generate, infer, score
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,8 +80,8 @@ class Simulator:
         generated = float(finish_N.max(initial=0.0))
         if not policy.streaming:
             finish_N, free_I = np.full_like(finish_N, generated), np.full_like(free_I, generated)
-        last = self._inferred(batch, finish_N, free_I)
-        total = max(last, generated + costs.score_ms) + costs.message_ms
+        scored = float(score(np.sort(finish_N), costs.score_ms, costs.score_workers))
+        total = max(self._inferred(batch, finish_N, free_I), generated, scored) + costs.message_ms
         return Outcome(total, generated, int(moved))
 
     def _inferred(self, batch: Batch, finish_N: np.ndarray, free_I: np.ndarray) -> float:

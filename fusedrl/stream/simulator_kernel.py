@@ -1,4 +1,4 @@
-"""The simulator's two loops, compiled: rows that are decoded, then units on whoever is idle.
+"""The simulator's loops, compiled: rows that are decoded, units on whoever is idle, scores.
 
 Legend: N samples, I instances, R rows, U units. Times are milliseconds.
 """
@@ -266,3 +266,13 @@ def infer(ready_U: Array, tokens_U: Array, cost_U: Array, free_I: Array, message
         free_I[i] = now + cost
         end = max(end, free_I[i])
     return end
+
+
+@njit(cache=True, nogil=True)
+def score(ready_N: Array, score_ms: float, workers: int) -> float:
+    """When the last sample has its score: samples in order of readiness, each to the worker that is free first."""
+    done_N = np.zeros(len(ready_N))
+    for n in range(len(ready_N)):
+        free = done_N[n - workers] if n >= workers else 0.0
+        done_N[n] = max(ready_N[n], free) + score_ms
+    return done_N.max() if len(done_N) else 0.0

@@ -1,4 +1,4 @@
-"""The compiled plan is the coordinator's, and units go to whoever is idle."""
+"""The compiled plan is the coordinator's, units go to whoever is idle, and scores to whichever worker is free."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fusedrl.stream.migration import plan_moves
-from fusedrl.stream.simulator_kernel import _plan, generate, infer
+from fusedrl.stream.simulator_kernel import _plan, generate, infer, score
 
 
 @given(counts=st.lists(st.integers(0, 9), min_size=1, max_size=6), m=st.integers(1, 6), rows=st.integers(1, 30))
@@ -55,3 +55,13 @@ def test_an_answer_costs_once_for_each_chunk() -> None:
     assert read([0] * 4, [1] * 4, [0], message_ms=0.5) == 4 + 4 * 0.5
     # of 8 tokens a half are handed out, of 4 two, then one by one
     assert read([0] * 8, [1] * 8, [0], message_ms=0.5, chunk=100) == pytest.approx(8 + 0.5 * 4)
+
+
+@pytest.mark.parametrize(("workers", "end"), [(1, 12), (2, 8), (4, 8)])
+def test_scores_queue_for_their_workers(workers: int, end: float) -> None:
+    assert score(np.array([0.0, 0.0, 0.0, 6.0]), 2.0 if workers > 1 else 3.0, workers) == end
+    assert score(np.zeros(0), 2.0, workers) == 0
+
+
+def test_scores_of_samples_that_end_together_take_turns() -> None:
+    assert score(np.zeros(10), 2.0, 4) == 6  # 4, 4 and 2
