@@ -43,13 +43,20 @@ def main() -> None:
     parser.add_argument("--ranks", type=int, default=16, help="leave out layouts of more ranks")
     most, pool = parser.parse_args().ranks, RankPool()
     print("| tp | pp | dp | comparisons | all equal | seconds |\n|---|---|---|---|---|---|")
-    for layout in (layout for layout in LAYOUTS if layout[0] * layout[1] * layout[2] <= most):
-        began, count = time.monotonic(), 0
-        for passes, distributed in itertools.product(COUNTS.values(), (False, True)):
-            options = {"passes": passes, "replicas": layout[2], "distributed_optimizer": distributed}
-            count += check(pool, layout, **options)
-        print(f"| {' | '.join(map(str, layout))} | {count} | yes | {time.monotonic() - began:.0f} |", flush=True)
-    pool.close()
+    try:
+        for layout in (layout for layout in LAYOUTS if layout[0] * layout[1] * layout[2] <= most):
+            print(row(pool, layout), flush=True)
+    finally:
+        pool.close()
+
+
+def row(pool: RankPool, layout: tuple[int, int, int]) -> str:
+    """All cells of a layout."""
+    began, count = time.monotonic(), 0
+    for passes, distributed in itertools.product(COUNTS.values(), (False, True)):
+        options = {"passes": passes, "replicas": layout[2], "distributed_optimizer": distributed}
+        count += check(pool, layout, **options)
+    return f"| {' | '.join(map(str, layout))} | {count} | yes | {time.monotonic() - began:.0f} |"
 
 
 if __name__ == "__main__":

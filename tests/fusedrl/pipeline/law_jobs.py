@@ -122,7 +122,8 @@ def _trainable(
         if head == "value" and stage.post_process:  # it starts at zero, and would pass no gradient on
             stage.output_layer.weight.data.copy_(torch.linspace(-1, 1, arch.hidden_size)[None])
     reduce = {"use_distributed_optimizer": distributed_optimizer, "overlap_grad_reduce": overlap}
-    settings = OptimizerSettings(lr=1e-3, clip_grad=0.5, overlap_param_gather=gather, **reduce)
+    # a large eps: Adam's step for a gradient of rounding errors would else be as large as any, and compare nothing
+    settings = OptimizerSettings(lr=1e-3, eps=1e-4, clip_grad=0.5, overlap_param_gather=gather, **reduce)
     return TrainableModel(module, groups=groups, settings=settings, name=name)
 
 
