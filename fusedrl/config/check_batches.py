@@ -5,7 +5,7 @@ import os
 from collections.abc import Iterator, Mapping
 
 from fusedrl.config.check_budgets import check_ppo_budgets
-from fusedrl.config.check_layout import ModelNumbers, layouts
+from fusedrl.config.check_layout import ModelNumbers, layouts, needs_critic
 from fusedrl.config.numbers import divisors, listed, listed_words
 from fusedrl.config.schema import (
     ActorConfig,
@@ -37,10 +37,9 @@ def check_microbatches(mini: int, micro: int, *, mini_key: str, micro_key: str, 
 def check_ppo_batches(config: PPOConfig, *, world: int, models: Mapping[str, ModelNumbers]) -> Iterator[str]:
     """Batch sizes of actor and critic, samples over replicas, lengths over the models' positions."""
     samples = config.data.train_batch_size * config.actor_rollout_ref.rollout.n
-    roles: dict[str, ActorConfig | CriticConfig] = {
-        "actor_rollout_ref.actor": config.actor_rollout_ref.actor,
-        "critic": config.critic,
-    }
+    roles: dict[str, ActorConfig | CriticConfig] = {"actor_rollout_ref.actor": config.actor_rollout_ref.actor}
+    if needs_critic(config):
+        roles["critic"] = config.critic
     for key, role in roles.items():
         mini, mini_key = role.ppo_mini_batch_size, f"{key}.ppo_mini_batch_size"
         yield from _check_mini_batch(mini, key=mini_key, samples=samples, config=config)
@@ -53,7 +52,8 @@ def check_ppo_batches(config: PPOConfig, *, world: int, models: Mapping[str, Mod
         )
     replicas = {role: data_parallel(megatron, world=world) for role, (_, megatron) in layouts(config).items()}
     yield from check_ppo_budgets(config, dp=replicas)
-    yield from _check_equal_updates(config)
+    if needs_critic(config):
+        yield from _check_equal_updates(config)
     yield from _check_replicas(config, samples=samples, world=world)
     yield from _check_positions(config, models=models)
 
@@ -86,6 +86,12 @@ def _check_replicas(config: PPOConfig, *, samples: int, world: int) -> Iterator[
             yield (
                 f"{key}: {samples} samples of a step do not divide over its {dp} data-parallel replicas; "
                 f"make data.train_batch_size x actor_rollout_ref.rollout.n a multiple of {dp}"
+            )
+        prompts = config.data.train_batch_size
+        if role == "reward" and config.algorithm.adv_estimator == "remax" and prompts % dp:
+            yield (
+                f"{key}: the greedy responses to {prompts} prompts (algorithm.adv_estimator=remax) do not divide over "
+                f"its {dp} data-parallel replicas; make data.train_batch_size a multiple of {dp}"
             )
 
 

@@ -10,12 +10,13 @@ from fusedrl.config.schema import OneModelConfig, PPOConfig, RMConfig, SFTConfig
 def check_ppo_budgets(config: PPOConfig, *, dp: Mapping[str, int]) -> Iterator[str]:
     """Budgets of the models that are built; `dp`: replicas of actor and critic, by name."""
     built, budgets = layouts(config), ppo_budgets(config)
-    used = [each for name, each in budgets.items() if name in built or name in ("log_prob", "values")]
+    of = {"log_prob": "actor", "values": "critic"}  # passes of a model besides its training
+    used = [each for name, each in budgets.items() if of.get(name, name) in built]
     prompt, response = config.data.max_prompt_length, config.data.max_response_length
     told = f"data.max_prompt_length={prompt} + data.max_response_length={response}"
     yield from _check_longest(used, longest=prompt + response, told=told)
     for name, role in (("actor", config.actor_rollout_ref.actor), ("critic", config.critic)):
-        if name in budgets:
+        if name in budgets and name in built:
             yield from _check_order(budgets[name], config.schedule.method, samples=role.ppo_mini_batch_size // dp[name])
 
 

@@ -75,7 +75,8 @@ def derive_ppo(config: PPOConfig, *, world: int) -> PPOSizes:
         samples_per_step=samples,
         mini_batches=mini_batches,
         updates_per_step=policy.actor.ppo_epochs * mini_batches,
-        rollout_groups=world // policy.rollout.tensor_model_parallel_size,
+        rollout_groups=world
+        // (policy.rollout.tensor_model_parallel_size * policy.rollout.pipeline_model_parallel_size),
         max_sequence_length=longest,
         models={
             role: _sizes(

@@ -17,11 +17,18 @@ from fusedrl.config.check_batches import (
     data_parallel,
 )
 from fusedrl.config.check_budgets import check_rm_budget, check_sft_budget
-from fusedrl.config.check_layout import ModelNumbers, check_model, check_ppo_layouts, check_ranks
+from fusedrl.config.check_layout import (
+    ModelNumbers,
+    check_model,
+    check_ppo_layouts,
+    check_ranks,
+    needs_critic,
+)
 from fusedrl.config.check_overlap import check_overlap, check_ppo_overlap
 from fusedrl.config.derive import total_steps
 from fusedrl.config.errors import ConfigError
 from fusedrl.config.schema import OneModelConfig, PPOConfig, RMConfig, SFTConfig
+from fusedrl.config.schema.algorithm import GROUPED
 from fusedrl.config.schema.schedule import METHODS
 
 
@@ -40,7 +47,8 @@ def check_ppo(config: PPOConfig, *, world: int, models: Mapping[str, ModelNumber
         *check_ppo_batches(config, world=world, models=models),
         *check_data(config.data, validates=validates),
         *check_optim(config.actor_rollout_ref.actor.optim, key="actor_rollout_ref.actor.optim"),
-        *check_optim(config.critic.optim, key="critic.optim"),
+        *(check_optim(config.critic.optim, key="critic.optim") if needs_critic(config) else ()),
+        *_check_estimator(config),
         *_check_reward(config),
         *_check_schedule(config),
         *_check_warmup(config),
@@ -122,6 +130,21 @@ def _check_schedule(config: PPOConfig) -> Iterator[str]:
         yield f"schedule.memory_share={share:g} and schedule.memory_cap={cap:g} are both given; set one of them to null"
     if share is not None and costs == "constant":
         yield f"schedule.memory_share={share:g} is a share of MiB; it needs schedule.costs=counted, not constant"
+
+
+def _check_estimator(config: PPOConfig) -> Iterator[str]:
+    """Estimators that compare the samples of a prompt need two; without a critic there is nothing to warm up."""
+    name, n = config.algorithm.adv_estimator, config.actor_rollout_ref.rollout.n
+    if name in GROUPED and n < 2:
+        yield (
+            f"algorithm.adv_estimator={name} compares the samples of a prompt with each other, and "
+            f"actor_rollout_ref.rollout.n={n} makes one; set n to 2 or more"
+        )
+    if not needs_critic(config) and config.trainer.critic_warmup > 0:
+        yield (
+            f"trainer.critic_warmup={config.trainer.critic_warmup}: algorithm.adv_estimator={name} has no critic; "
+            "set it to 0"
+        )
 
 
 def _check_warmup(config: PPOConfig) -> Iterator[str]:

@@ -47,6 +47,8 @@ def test_no_sample_is_lost_between_steps_and_micro_batches(
 def test_a_fused_run_on_four_ranks() -> None:
     sizes = derive_ppo(ppo("algorithm=ppo_kl"), world=4)
     assert (sizes.samples_per_step, sizes.mini_batches, sizes.rollout_groups) == (256, 1, 4)
+    staged = changed(ppo(), {"actor_rollout_ref.rollout.pipeline_model_parallel_size": 2})
+    assert derive_ppo(staged, world=4).rollout_groups == 2
     assert sizes.max_sequence_length == 24
     assert (sizes.models["actor"].dp, sizes.models["actor"].micro_batches) == (2, 8)
     assert sizes.models["ref"].micro_batches == 8

@@ -54,6 +54,43 @@ def test_files_that_are_named_must_exist(tmp_path: Path) -> None:
         assert line == f"{name}{start}{tmp_path}/gone: there is no such file"
 
 
+@pytest.mark.parametrize(
+    ("overrides", "start"),
+    [
+        (
+            ["algorithm=grpo", "actor_rollout_ref.rollout.n=1"],
+            "algorithm.adv_estimator=grpo compares the samples of a prompt",
+        ),
+        (
+            ["algorithm=rloo", "actor_rollout_ref.rollout.n=1"],
+            "algorithm.adv_estimator=rloo compares the samples of a prompt",
+        ),
+        (
+            ["algorithm=rloo", "trainer.critic_warmup=3"],
+            "trainer.critic_warmup=3: algorithm.adv_estimator=rloo has no critic",
+        ),
+    ],
+)
+def test_estimators_without_a_critic_need_groups_and_no_warm_up(overrides: list[str], start: str) -> None:
+    found = check_ppo(ppo(*overrides), world=4, models={})
+    assert [line.startswith(start) for line in found if not line.startswith("actor_rollout_ref")] == [True]
+
+
+def test_keys_of_a_critic_that_is_not_built_are_not_checked() -> None:
+    broken = ["critic.megatron.tensor_model_parallel_size=3", "critic.optim.betas=[0.9]", "critic.ppo_epochs=9"]
+    assert len(check_ppo(ppo(*broken), world=4, models={})) >= 3
+    assert check_ppo(ppo(*broken, "algorithm=remax"), world=4, models={}) == []
+
+
+def test_greedy_responses_divide_over_the_reward_model_s_replicas() -> None:
+    keys = ["reward_model.enable=true", "reward_model.model.path=m", "data.train_batch_size=129"]
+    keys += ["actor_rollout_ref.rollout.n=4", "actor_rollout_ref.actor.ppo_mini_batch_size=516"]
+    keys += ["actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=2"]
+    assert check_ppo(ppo(*keys, "algorithm=rloo"), world=4, models={}) == []
+    (line,) = check_ppo(ppo(*keys, "algorithm=remax"), world=4, models={})
+    assert line.startswith("reward_model.megatron: the greedy responses to 129 prompts")
+
+
 def test_a_reward_model_needs_its_path() -> None:
     (line,) = check_ppo(ppo("reward_model.enable=true"), world=4, models={})
     assert line.startswith("reward_model.model.path: a value is needed")
