@@ -25,6 +25,7 @@ from fusedrl.config.check_layout import (
     needs_critic,
 )
 from fusedrl.config.check_overlap import check_overlap, check_ppo_overlap
+from fusedrl.config.check_stream import check_stream
 from fusedrl.config.derive import total_steps
 from fusedrl.config.errors import ConfigError
 from fusedrl.config.schema import OneModelConfig, PPOConfig, RMConfig, SFTConfig
@@ -44,6 +45,7 @@ def check_ppo(config: PPOConfig, *, world: int, models: Mapping[str, ModelNumber
     return [
         *check_ppo_layouts(config, world=world, models=models),
         *check_ppo_overlap(config),
+        *check_stream(config, world=world, models=models),
         *check_ppo_batches(config, world=world, models=models),
         *check_data(config.data, validates=validates),
         *check_optim(config.actor_rollout_ref.actor.optim, key="actor_rollout_ref.actor.optim"),

@@ -52,6 +52,7 @@ class Coordinator:
         assert control.work.scored == (scorer is not None)
         self.control, self.refused = control, Counter[str]()
         self.began = self.seconds = 0.0  # from the first share handed out to the last sample ready
+        self.generation_seconds = 0.0  # to the last response
         self._scorer, self._limits = scorer, limits
         instances = range(len(control.work.shares))
         self._opener = Opener(secret, receiver=COORDINATOR, senders=instances.__contains__, max_bytes=MAX_BYTES)
@@ -170,6 +171,8 @@ class Coordinator:
             commands = self.control.fail(str(error))
         if self.control.joined and not joined:
             self.began = time.perf_counter()
+        if self.control.joined and not self.control.ledger.unfinished and not self.generation_seconds:
+            self.generation_seconds = time.perf_counter() - self.began
         self._act(commands)
 
     def _act(self, commands: list[Command]) -> None:

@@ -51,7 +51,8 @@ class StreamOptions:
 class StreamResult:
     """The step's samples on every rank, in sample-id order.
 
-    values[name][i]: float32 array of sample i. metrics: seconds, idle ratio, moved samples and bytes, refused messages.
+    values[name][i]: float32 array of sample i. metrics: seconds, of the step and to the last response, idle ratio,
+    moved samples and bytes, refused messages.
     """
 
     completions: list[Completion]
@@ -177,6 +178,7 @@ def _wire(coordinator: Coordinator) -> dict[str, Any]:
         "values": [[v.name, v.sample_id, v.data] for of_sample in control.values.values() for v in of_sample],
         "metrics": {
             "seconds": coordinator.seconds,
+            "generation_seconds": coordinator.generation_seconds,
             "migrated_samples": float(control.moved["samples"]),
             "migrated_bytes": float(control.moved["bytes"]),
             "prefilled_samples": float(control.moved["prefilled"]),

@@ -50,10 +50,10 @@ def choose(
 
 
 class TailPolicy:
-    """Learns lengths and chooses; one for a run."""
+    """Learns lengths and chooses; one for a run. `simulator` may be replaced where costs are measured anew."""
 
     def __init__(self, simulator: Simulator, *, window: int = 8192, batches: int = 8, seed: int = 0) -> None:
-        self._simulator, self._batches = simulator, batches
+        self.simulator, self._batches = simulator, batches
         self._seen: deque[int] = deque(maxlen=window)
         self._random = np.random.default_rng(seed)
 
@@ -68,4 +68,4 @@ class TailPolicy:
             return Choice(policy=NONE, simulated_ms=float("nan"), without_ms=float("nan"), candidates=0)
         seen = np.fromiter(self._seen, dtype=np.int64)
         drawn = [like.with_lengths(self._random.choice(seen, size=count)) for _ in range(self._batches)]
-        return choose(self._simulator, drawn, policies=candidates(count, instances=instances))
+        return choose(self.simulator, drawn, policies=candidates(count, instances=instances))

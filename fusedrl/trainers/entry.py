@@ -50,9 +50,12 @@ def set_up(run: AbstractContextManager[Run]) -> Iterator[Run]:
 def in_world(command: str, run: Callable[[], None], *, timeout_s: float) -> None:
     """Call `run` on the joined ranks. Ends this rank with code 2 and one line where it cannot be set up.
 
-    A pass that failed has told why, on the rank where it failed first: the ranks end with code 1 and no more words.
+    A pass that failed has told why, on the rank where it failed first: the ranks end with code 1 and no more words. So
+    has a stream of samples.
+    A state that could not be saved is known to all ranks: the first tells, then they end with code 1.
     """
     from fusedrl.pipeline.failure import PipelineError
+    from fusedrl.stream.client import StreamError
     from fusedrl.trainers.world import joined
 
     try:
@@ -60,5 +63,5 @@ def in_world(command: str, run: Callable[[], None], *, timeout_s: float) -> None
             run()
     except ConfigError as error:
         stop(command, error.problems)
-    except PipelineError:
+    except (PipelineError, StreamError):
         sys.exit(FAILED)

@@ -89,7 +89,7 @@ def infer(
         for name, each in inferences.items()
     }
     work = {
-        name: Work(_microbatches(samples, groups[name], device=each.role.device), collect=each.collect)
+        name: Work(microbatches(samples, groups[name], device=each.role.device), collect=each.collect)
         for name, each in inferences.items()
     }
     program = planner.program({name: (each.role, work[name]) for name, each in inferences.items()})
@@ -101,7 +101,8 @@ def infer(
     return found
 
 
-def _microbatches(samples: Samples, groups: Sequence[Tensor], *, device: torch.device) -> list[MicroBatch]:
+def microbatches(samples: Samples, groups: Sequence[Tensor], *, device: torch.device) -> list[MicroBatch]:
+    """A micro-batch of the rows of each group, with the lengths that collecting needs."""
     lengths_B = samples.lengths_B
     fields = {"prompt_lengths": samples.prompt_lengths_B, "lengths": lengths_B}
     return gather_microbatches(samples.tokens_BS, lengths_B=lengths_B, groups=groups, fields=fields, device=device)

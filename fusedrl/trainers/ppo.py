@@ -4,6 +4,8 @@
 
 Estimators without a critic (GRPO and its kin) run the same loop; the actor is then alone in its passes.
 
+With rollout.inference=instances the first three are one flow of samples (streaming.py) instead of three stages.
+
 Every rank runs this loop and holds the same batch; rank 0 alone scores responses and writes files.
 Shapes: B samples of a step, R response tokens.
 """
@@ -18,6 +20,7 @@ from fusedrl.config.budgets import Budget, ppo_budgets
 from fusedrl.config.schema import PPOConfig, RolloutConfig, ValidationSamplingConfig
 from fusedrl.pipeline.executor import Executor
 from fusedrl.rewards.runner import RewardRunner
+from fusedrl.rewards.team import RunnerTeam
 from fusedrl.rl.kl import AdaptiveController, FixedController
 from fusedrl.rollout.requests import Completion
 from fusedrl.rollout.sampling import SamplingParams
@@ -35,6 +38,7 @@ from fusedrl.trainers.report import step_metrics
 from fusedrl.trainers.roles import Role, TrainedRole
 from fusedrl.trainers.samples import Samples, gather_samples
 from fusedrl.trainers.scoring import Scores, reward_samples, score
+from fusedrl.trainers.streaming import Gathered, SampleStream
 from fusedrl.trainers.update import Learner, Update, mini_batches, shapes_ahead, update
 
 VALIDATION_STEP = 0  # random numbers of validation never meet those of a training step, which count from 1
@@ -42,7 +46,10 @@ VALIDATION_STEP = 0  # random numbers of validation never meet those of a traini
 
 @dataclass(eq=False)
 class PPO:
-    """A PPO run on this rank. Critic, reference and reward are None where the configuration does not use them."""
+    """A PPO run on this rank. Critic, reference and reward are None where the configuration does not use them.
+
+    stream: with rollout.inference=instances; it has the frozen models, then.
+    """
 
     config: PPOConfig
     prompts: PromptSource
@@ -53,7 +60,8 @@ class PPO:
     generator: Generator
     executor: Executor
     planner: Planner
-    runner: RewardRunner | None  # on rank 0
+    runner: RewardRunner | RunnerTeam | None  # on rank 0
+    stream: SampleStream | None
     kl: FixedController | AdaptiveController
     logger: MetricsLogger
     outputs: Outputs
@@ -83,28 +91,50 @@ class PPO:
             rows = self.prompts.next(self.config.data.train_batch_size)
             with self.timers("hand_over"):
                 self.generator.load(self.actor)
-            with self.timers("gen"):
-                completions = self.generate(rows, step=step)
-                baseline = self.greedy(rows, step=step) if needs_baseline(self.config.algorithm) else []
-            samples = self.samples_of(completions)
-            with self.timers("plan"):
-                self.plan(samples, step=step)
-            with self.timers("reward"):
-                scores = self.score(rows, completions)
-            with self.timers("infer_fused"):
-                inferred = self.infer(samples)
-            if baseline:
-                with self.timers("baseline"):
-                    inferred |= self.baseline(rows, baseline)
+                if self.stream is not None:
+                    self.stream.load(self.critic)
+            gathered = self.by_stages(rows, step) if self.stream is None else self.streamed(self.stream, rows, step)
+            samples, scores, inferred = gathered.samples, gathered.scores, gathered.inferred
             with self.timers("adv"):
                 experience = self.experience(samples, scores.score_B, inferred)
             with self.timers("update_fused"):
                 updates = self.update(experience, step=step)
         self.kl = self.kl.update(experience.kl, samples=samples.size)
         self.outputs.save_order(updates[0].program)
-        return step_metrics(
-            experience, inferred, updates, scores=scores, timing_s=self.timers.collect(), config=self.config, kl=self.kl
+        timing_s = self.timers.collect() | gathered.timing_s
+        found = step_metrics(
+            experience, inferred, updates, scores=scores, timing_s=timing_s, config=self.config, kl=self.kl
         )
+        return found | gathered.metrics
+
+    def by_stages(self, rows: Sequence[PromptRow], step: int) -> Gathered:
+        """Generation, then rewards, then inference in one fused pass."""
+        with self.timers("gen"):
+            completions = self.generate(rows, step=step)
+            baseline = self.greedy(rows, step=step) if needs_baseline(self.config.algorithm) else []
+        samples = self.samples_of(completions)
+        with self.timers("plan"):
+            self.plan(samples, step=step)
+        with self.timers("reward"):
+            scores = self.score(rows, completions)
+        with self.timers("infer_fused"):
+            inferred = self.infer(samples)
+        if baseline:
+            with self.timers("baseline"):
+                inferred |= self.baseline(rows, baseline)
+        return Gathered(samples, scores, inferred)
+
+    def streamed(self, stream: SampleStream, rows: Sequence[PromptRow], step: int) -> Gathered:
+        """The same as one flow of samples on the generation engines."""
+        rollout = self.config.actor_rollout_ref.rollout
+        gathered = stream.run(rows, n=rollout.n, params=self._params(rollout, step))
+        with self.timers("plan"):
+            self.plan(gathered.samples, step=step)
+        if needs_baseline(self.config.algorithm):
+            with self.timers("baseline"):
+                score_P = stream.baseline(rows, params=self._greedy_params(step))
+                gathered.inferred[BASELINE] = score_P.repeat_interleave(rollout.n)[:, None]
+        return gathered
 
     def generate(self, rows: Sequence[PromptRow], *, step: int) -> list[Completion]:
         """n completions of each prompt, neighbours."""
@@ -113,8 +143,7 @@ class PPO:
 
     def greedy(self, rows: Sequence[PromptRow], *, step: int) -> list[Completion]:
         """The greedy response to each prompt, against which ReMax holds its samples."""
-        params = replace(self._params(self.config.actor_rollout_ref.rollout, step), temperature=0.0)
-        return self.generator.generate([row.tokens for row in rows], n=1, params=params)
+        return self.generator.generate([row.tokens for row in rows], n=1, params=self._greedy_params(step))
 
     def baseline(self, rows: Sequence[PromptRow], greedy: Sequence[Completion]) -> dict[str, Tensor]:
         """Scores of the greedy responses, of function and reward model together, one for each sample."""
@@ -135,6 +164,9 @@ class PPO:
             seed=self.config.trainer.seed,
             step=step,
         )
+
+    def _greedy_params(self, step: int) -> SamplingParams:
+        return replace(self._params(self.config.actor_rollout_ref.rollout, step), temperature=0.0)
 
     def samples_of(self, completions: Sequence[Completion]) -> Samples:
         return gather_samples(

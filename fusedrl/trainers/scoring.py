@@ -13,6 +13,7 @@ from torch import Tensor
 from fusedrl.parallel.comm import broadcast_object
 from fusedrl.rewards.runner import RewardRunner
 from fusedrl.rewards.sample import RewardResult, RewardSample
+from fusedrl.rewards.team import RunnerTeam
 from fusedrl.rollout.requests import Completion
 from fusedrl.trainers.prompting import PromptRow
 
@@ -32,18 +33,23 @@ def reward_samples(
     """What the reward function is asked: completions of each row are neighbours, in the rows' order."""
     each = len(completions) // max(len(rows), 1)
     return [
-        RewardSample(
-            sample_id=str(completion.sample_id),
-            data_source=rows[index // each].data_source,
-            solution_str=decode(completion.tokens),
-            ground_truth=rows[index // each].ground_truth,
-            extra_info=dict(rows[index // each].extra_info),
-        )
+        reward_sample(rows[index // each], sample_id=completion.sample_id, text=decode(completion.tokens))
         for index, completion in enumerate(completions)
     ]
 
 
-def score(runner: RewardRunner | None, samples: Sequence[RewardSample]) -> Scores:
+def reward_sample(row: PromptRow, *, sample_id: int, text: str) -> RewardSample:
+    """What the reward function is asked about one response."""
+    return RewardSample(
+        sample_id=str(sample_id),
+        data_source=row.data_source,
+        solution_str=text,
+        ground_truth=row.ground_truth,
+        extra_info=dict(row.extra_info),
+    )
+
+
+def score(runner: RewardRunner | RunnerTeam | None, samples: Sequence[RewardSample]) -> Scores:
     """The reward function's scores, on every rank; zeros without a function. A collective of all ranks.
 
     `runner` lives on rank 0; what other ranks pass does not count.

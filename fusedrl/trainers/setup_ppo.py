@@ -17,6 +17,7 @@ from fusedrl.data.tokenizer import Tokenizer
 from fusedrl.pipeline.plan import may_split
 from fusedrl.rewards.function import VERIFIER
 from fusedrl.rewards.runner import RewardRunner
+from fusedrl.rewards.team import RunnerTeam
 from fusedrl.rl.kl import AdaptiveController, FixedController
 from fusedrl.trainers.device_memory import check_memory_share
 from fusedrl.trainers.generation import build_generator
@@ -26,6 +27,7 @@ from fusedrl.trainers.ppo import PPO
 from fusedrl.trainers.prompting import prompt_source
 from fusedrl.trainers.records import open_records
 from fusedrl.trainers.roles import Role, RoleSpec, TrainedRole, build_role, build_trained_role, make_executor
+from fusedrl.trainers.setup_stream import make_stream, model_copies
 
 
 @contextmanager
@@ -40,12 +42,16 @@ def ppo_run(config: PPOConfig, *, command: list[str]) -> Iterator[tuple[PPO, int
             logger.say(f"{prompts.too_long} prompts were too long (data.truncation={config.data.truncation})")
         trained = _trained(config, updates=steps * sizes.updates_per_step)
         actor = trained["actor"]
-        frozen = _frozen(config)
+        rollout, timeout_s = config.actor_rollout_ref.rollout, config.trainer.timeout_s
+        streams = rollout.inference == "instances"
+        frozen = {} if streams else _frozen(config)
+        copies = model_copies(trained, _frozen_specs(config), config) if streams else {}
         check_memory_share(config.schedule, actor.device)
         planner = Planner(config.schedule)
         closing.callback(planner.close)
         length = config.data.max_prompt_length + config.data.max_response_length
-        rollout, timeout_s = config.actor_rollout_ref.rollout, config.trainer.timeout_s
+        generator = build_generator(actor, rollout, max_length=length, timeout_s=timeout_s)
+        runner = _runner(config, closing)
         run = PPO(
             config=config,
             prompts=prompts,
@@ -53,10 +59,11 @@ def ppo_run(config: PPOConfig, *, command: list[str]) -> Iterator[tuple[PPO, int
             critic=trained.get("critic"),
             reference=frozen.get("ref"),
             reward=frozen.get("reward"),
-            generator=build_generator(actor, rollout, max_length=length, timeout_s=timeout_s),
+            generator=generator,
             executor=make_executor([*trained.values(), *frozen.values()], timeout_s=timeout_s),
             planner=planner,
-            runner=_runner(config, closing),
+            runner=runner,
+            stream=make_stream(config, actor, copies, generator, runner, prompts) if streams else None,
             kl=_controller(config.algorithm),
             logger=logger,
             outputs=Outputs(Path(config.trainer.default_local_dir), config.actor_rollout_ref.model.path),
@@ -83,6 +90,11 @@ def _trained(config: PPOConfig, *, updates: int) -> dict[str, TrainedRole]:
 
 
 def _frozen(config: PPOConfig) -> dict[str, Role]:
+    options: dict[str, Any] = {"seed": config.trainer.seed, "timeout_s": config.trainer.timeout_s}
+    return {spec.name: build_role(spec, **options) for spec in _frozen_specs(config)}
+
+
+def _frozen_specs(config: PPOConfig) -> list[RoleSpec]:
     """The reference where a KL to it is used, the reward model where it is switched on."""
     policy, reward = config.actor_rollout_ref, config.reward_model
     specs = []
@@ -93,25 +105,24 @@ def _frozen(config: PPOConfig) -> dict[str, Role]:
         assert reward.model.path is not None  # the configuration's check
         key = "reward_model.megatron"
         specs.append(RoleSpec.of("reward", reward.megatron, key=key, folder=reward.model.path, head="value"))
-    options: dict[str, Any] = {"seed": config.trainer.seed, "timeout_s": config.trainer.timeout_s}
-    return {spec.name: build_role(spec, **options) for spec in specs}
+    return specs
 
 
-def _runner(config: PPOConfig, closing: ExitStack) -> RewardRunner | None:
-    """Rank 0's reward function: the user's, or the verifier of a generated task; none with a reward model alone."""
+def _runner(config: PPOConfig, closing: ExitStack) -> RewardRunner | RunnerTeam | None:
+    """Rank 0's reward function: the user's, or the verifier of a generated task; none with a reward model alone. A
+    stream gives samples to workers one by one, so each has a runner of its own."""
     function = config.custom_reward_function
     path = function.path or (str(VERIFIER) if config.data.task.name else None)
     if dist.get_rank() != 0 or path is None:
         return None
-    return closing.enter_context(
-        RewardRunner(
-            path,
-            name=function.name,
-            workers=function.num_workers,
-            timeout=function.timeout_s,
-            default_score=function.default_score,
-        )
-    )
+
+    def runner(workers: int) -> RewardRunner:
+        options: dict[str, Any] = {"timeout": function.timeout_s, "default_score": function.default_score}
+        return closing.enter_context(RewardRunner(path, name=function.name, workers=workers, **options))
+
+    if config.actor_rollout_ref.rollout.inference == "pipeline":
+        return runner(function.num_workers)
+    return RunnerTeam([runner(1) for _ in range(function.num_workers)])
 
 
 def _controller(algorithm: AlgorithmConfig) -> FixedController | AdaptiveController:

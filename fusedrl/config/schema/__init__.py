@@ -15,6 +15,7 @@ from fusedrl.config.schema.policy import (
     ModelConfig,
     RefConfig,
     RolloutConfig,
+    StreamConfig,
     ValidationSamplingConfig,
 )
 from fusedrl.config.schema.ppo import PPOConfig
@@ -57,6 +58,7 @@ __all__ = [
     "SFTDataConfig",
     "ScheduleConfig",
     "StartModelConfig",
+    "StreamConfig",
     "TaskConfig",
     "ValidationSamplingConfig",
 ]

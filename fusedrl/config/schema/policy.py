@@ -63,6 +63,21 @@ class ValidationSamplingConfig:
 
 
 @dataclass(frozen=True)
+class StreamConfig:
+    """How samples flow where rollout.inference=instances."""
+
+    unit_size: int = key(
+        1, help="Samples that a model reads in one call, neighbours; more than 1 wait for the slowest", at_least=1
+    )
+    chunk_tokens: int = key(4096, help="Most tokens handed to an idle instance at once", at_least=1)
+    address: str | None = key(
+        None, help="Where rank 0 listens for the other ranks; null: 127.0.0.1 on one node, else what faces MASTER_ADDR"
+    )
+    silence_s: float = key(30.0, help="Seconds without a sign of life after which an instance counts as dead", above=0)
+    step_s: float = key(86400.0, help="Seconds that the stream of one step may take", above=0)
+
+
+@dataclass(frozen=True)
 class RolloutConfig:
     name: str = key("megatron", help="Generation engine: the built-in one, or vLLM (docs/rollout.md)", choices=ENGINES)
     n: int = key(1, help="Responses per prompt", at_least=1)
@@ -95,6 +110,38 @@ class RolloutConfig:
     log_prob_use_dynamic_bsz: bool = key(False, help="A budget of tokens there instead of a number of samples")
     log_prob_max_token_len_per_gpu: int = token_budget(help="With log_prob_use_dynamic_bsz")
     val_kwargs: ValidationSamplingConfig = group(ValidationSamplingConfig, help="Sampling in validation")
+    inference: str = key(
+        "pipeline",
+        help="Where samples are read (log-probabilities, values, reference, reward model). pipeline: one fused pass in "
+        "the training layouts; instances: on the generation engines, by copies in their layout (docs/stream.md)",
+        choices=("pipeline", "instances"),
+    )
+    streaming: bool = key(
+        False,
+        help="Finished samples go at once to the reward function and to whichever engine has nothing to generate; "
+        "needs inference=instances. false: generation, reward, inference one after the other",
+    )
+    migration: bool = key(True, help="With streaming: the last few unfinished samples move together, once a step")
+    migration_threshold: int | None = key(
+        None,
+        help="Unfinished samples at which they move (R_t), given with migration_destinations; null: chosen before each "
+        "step by simulating it with the lengths and costs seen so far",
+        at_least=1,
+    )
+    migration_destinations: int | None = key(
+        None, help="Engines that they move to, those with most of them (m); null: chosen", at_least=1
+    )
+    migration_by: str = key(
+        "cheaper",
+        help="How a sample goes on elsewhere. cache: its keys and values travel; prefill: they are computed again; "
+        "cheaper: by measured costs",
+        choices=("cheaper", "cache", "prefill"),
+    )
+    offload_copies: bool = key(
+        False,
+        help="With inference=instances on GPUs: copies of critic, reference and reward model wait in CPU memory",
+    )
+    stream: StreamConfig = group(StreamConfig, help="With inference=instances")
 
 
 @dataclass(frozen=True)
