@@ -51,23 +51,33 @@ def problems(config: PPOConfig, world: int) -> list[str]:
     return first + ppo_problems(config, world=world, warm_start=sft, speaks=is_first_rank())
 
 
+def notes(config: PPOConfig) -> list[str]:
+    """Where the run would start."""
+    from fusedrl.trainers.resuming import resume_notes
+
+    return resume_notes(config.trainer)
+
+
 def run(config: PPOConfig, *, command: list[str]) -> None:
     """Train on the ranks of the joined world. Raises ConfigError where the run cannot be set up."""
     from fusedrl.trainers.setup_ppo import ppo_run
-    from fusedrl.trainers.summary import summary_lines
+    from fusedrl.trainers.summary import finished_line, summary_lines
 
     began = time.monotonic()
     if needs_warm_start(config):
         run_sft(warm_start_config(config), command=command)
     with set_up(ppo_run(config, command=command)) as (ppo, steps):
         history = ppo.run(steps=steps)
+        if len(history) == 1:
+            ppo.logger.say(finished_line(config.trainer, steps=steps))
+            return
         for line in summary_lines(history, folder=ppo.outputs.folder, minutes=(time.monotonic() - began) / 60):
             ppo.logger.say(line)
 
 
 def main() -> None:
     hush()
-    config = start("ppo", check=problems)
+    config = start("ppo", check=problems, notes=notes)
     in_world("ppo", lambda: run(config, command=sys.argv), timeout_s=config.trainer.timeout_s)
 
 

@@ -23,20 +23,32 @@ BAD_CONFIG = 2  # exit code
 WAIT_S = 20.0  # of ranks other than 0, for the launcher to end them
 
 Check = Callable[[Any, int], Sequence[str]]
+Notes = Callable[[Any], Sequence[str]]
+
+
+def _nothing(config: Any) -> Sequence[str]:
+    return ()
 
 
 @overload
-def start(command: Literal["ppo"], *, check: Check, argv: Sequence[str] | None = None) -> PPOConfig: ...
+def start(
+    command: Literal["ppo"], *, check: Check, notes: Notes = ..., argv: Sequence[str] | None = None
+) -> PPOConfig: ...
 @overload
-def start(command: Literal["sft"], *, check: Check, argv: Sequence[str] | None = None) -> SFTConfig: ...
+def start(
+    command: Literal["sft"], *, check: Check, notes: Notes = ..., argv: Sequence[str] | None = None
+) -> SFTConfig: ...
 @overload
-def start(command: Literal["reward_model"], *, check: Check, argv: Sequence[str] | None = None) -> RMConfig: ...
+def start(
+    command: Literal["reward_model"], *, check: Check, notes: Notes = ..., argv: Sequence[str] | None = None
+) -> RMConfig: ...
 
 
-def start(command: str, *, check: Check, argv: Sequence[str] | None = None) -> Config:
+def start(command: str, *, check: Check, notes: Notes = _nothing, argv: Sequence[str] | None = None) -> Config:
     """The configuration that the command line asks for, checked. Ends the process for --help, --cfg, --check, problems.
 
-    A ValueError or OSError of `check` (a model folder that cannot be read) counts as a problem.
+    A ValueError or OSError of `check` (a model folder that cannot be read) counts as a problem. `notes`: lines that
+    --check adds where there is none.
     """
     options, overrides = _parse(sys.argv[1:] if argv is None else argv)
     if options.help:
@@ -55,7 +67,7 @@ def start(command: str, *, check: Check, argv: Sequence[str] | None = None) -> C
     if problems:
         stop(command, problems)
     if options.check:
-        _answer(f"fusedrl.{command}: the configuration fits {options.world} ranks")
+        _answer("\n".join([f"fusedrl.{command}: the configuration fits {options.world} ranks", *notes(config)]))
     return config
 
 

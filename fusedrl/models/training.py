@@ -183,6 +183,16 @@ class TrainableModel:
         """After weights were overwritten from outside: refresh the optimizer's own copies of them."""
         self.optimizer.reload_model_params()
 
+    def progress(self) -> dict[str, int]:
+        """How far the schedule has come, for `restore_progress`."""
+        return {"scheduled_steps": int(self.scheduler.num_steps), "skipped_steps": self.skipped_steps}
+
+    def restore_progress(self, *, scheduled_steps: int, skipped_steps: int) -> None:
+        """Go on where another run's schedule stood; the learning rate follows from this run's settings."""
+        self.scheduler.num_steps = 0
+        self.scheduler.step(scheduled_steps)
+        self.skipped_steps = skipped_steps
+
     def state(self) -> Mapping[str, Any]:
         """What this rank needs to go on: weights, optimizer state, schedule; for exact comparison and for saving."""
         settle(self.module)

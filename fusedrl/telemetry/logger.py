@@ -88,11 +88,12 @@ def open_logger(
 ) -> MetricsLogger:
     """The sinks that trainer.logger names, and metrics.jsonl always; on rank 0 only.
 
-    `resumed_from`: the step of the checkpoint a run goes on from; later lines of metrics.jsonl are dropped.
+    `resumed_from`: the step of the checkpoint a run goes on from; later lines of metrics.jsonl are dropped,
+    and TensorBoard hides its later points.
     """
     makers: dict[str, Callable[[], Sink]] = {
         "metrics.jsonl": lambda: JsonlWriter(folder.metrics, keep_through=resumed_from),
-        "tensorboard": lambda: TensorBoardWriter(folder.tensorboard),
+        "tensorboard": lambda: TensorBoardWriter(folder.tensorboard, keep_through=resumed_from),
         "console": lambda: ConsoleWriter(total_steps=total_steps, first_step=resumed_from or 0),
     }
     sinks: list[Sink] = []

@@ -4,6 +4,7 @@ config.yaml      the whole configuration, resolved          metrics.jsonl   one 
 sizes.json       sizes derived from it                      tensorboard/    the same as curves
 command.txt      the command line                           order.txt/.svg  the order of a step and its drawing
 previous/N/      the same of earlier runs of this name      huggingface/    the trained model
+checkpoints/     states to go on from (fusedrl.checkpoint.folder) and exported models
 """
 
 import json
@@ -13,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fusedrl.checkpoint.atomic import write_file
+from fusedrl.checkpoint.folder import set_aside
 
 
 @dataclass(frozen=True)
@@ -51,35 +53,50 @@ class RunFolder:
     def huggingface(self) -> Path:
         return self.path / "huggingface"
 
+    @property
+    def checkpoints(self) -> Path:
+        return self.path / "checkpoints"
+
     def records(self) -> tuple[Path, ...]:
         """What belongs to one run only. Orders and models stay in place: the new run may read them before it writes."""
         return (self.config, self.sizes, self.command, self.metrics, self.tensorboard)
 
 
 def open_run_folder(
-    path: Path, *, config_yaml: str, sizes: Mapping[str, object], command: Sequence[str], resume: bool = False
+    path: Path,
+    *,
+    config_yaml: str,
+    sizes: Mapping[str, object],
+    command: Sequence[str],
+    resumed_from: int | None = None,
 ) -> RunFolder:
     """Make the folder and save what the run runs with; on rank 0 only.
 
-    Records of an earlier run of the same name move to previous/N; a resumed run goes on with them.
+    Records and saved states of an earlier run of the same name move to previous/N. A run that goes on after step
+    `resumed_from` of its own goes on with its records; states of later steps, of a course that is left, move.
     """
     folder = RunFolder(path)
     path.mkdir(parents=True, exist_ok=True)
-    if not resume:
-        _set_aside(folder)
+    target = _next_previous(folder)
+    set_aside(folder.checkpoints, after=resumed_from or 0, target=target)
+    if resumed_from is None:
+        _set_aside(folder, target)
     write_file(folder.config, config_yaml)
     write_file(folder.sizes, json.dumps(sizes, indent=2) + "\n")
     write_file(folder.command, shlex.join(command) + "\n")
     return folder
 
 
-def _set_aside(folder: RunFolder) -> None:
+def _next_previous(folder: RunFolder) -> Path:
+    previous = folder.path / "previous"
+    numbers = [int(entry.name) for entry in previous.glob("*") if entry.name.isdigit()]
+    return previous / str(max(numbers, default=0) + 1)
+
+
+def _set_aside(folder: RunFolder, target: Path) -> None:
     present = [record for record in folder.records() if record.exists()]
     if not present:
         return
-    previous = folder.path / "previous"
-    numbers = [int(entry.name) for entry in previous.glob("*") if entry.name.isdigit()]
-    target = previous / str(max(numbers, default=0) + 1)
-    target.mkdir(parents=True)
+    target.mkdir(parents=True, exist_ok=True)
     for record in present:
         record.rename(target / record.name)

@@ -8,6 +8,7 @@ What goes wrong while a run is set up is the user's to mend: it ends as a bad co
 
 import os
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import TypeVar
@@ -54,7 +55,8 @@ def in_world(command: str, run: Callable[[], None], *, timeout_s: float) -> None
     has a stream of samples.
     A state that could not be saved is known to all ranks: the first tells, then they end with code 1.
     """
-    from fusedrl.pipeline.failure import PipelineError
+    from fusedrl.checkpoint.saver import SaveError
+    from fusedrl.pipeline.failure import TELL_S, PipelineError
     from fusedrl.stream.client import StreamError
     from fusedrl.trainers.world import joined
 
@@ -63,5 +65,11 @@ def in_world(command: str, run: Callable[[], None], *, timeout_s: float) -> None
             run()
     except ConfigError as error:
         stop(command, error.problems)
+    except SaveError as error:
+        if is_first_rank():
+            print(f"fusedrl.{command}: {error}", file=sys.stderr, flush=True)
+        else:
+            time.sleep(TELL_S)  # a rank that ends first has the launcher end the one that tells
+        sys.exit(FAILED)
     except (PipelineError, StreamError):
         sys.exit(FAILED)

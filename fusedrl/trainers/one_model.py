@@ -21,6 +21,7 @@ from fusedrl.rl.alignment import response_mask
 from fusedrl.telemetry.logger import MetricsLogger
 from fusedrl.telemetry.rates import memory, rates
 from fusedrl.telemetry.timers import Timers
+from fusedrl.trainers.checkpointing import Checkpoints
 from fusedrl.trainers.forward import Inference, infer
 from fusedrl.trainers.planning import Planner
 from fusedrl.trainers.roles import TrainedRole
@@ -38,6 +39,7 @@ class OneModelRun(ABC):
     executor: Executor
     planner: Planner
     logger: MetricsLogger
+    checkpoints: Checkpoints
     timers: Timers = field(default_factory=Timers)
 
     @abstractmethod
@@ -49,10 +51,11 @@ class OneModelRun(ABC):
         """Metrics of the held-out rows, empty without any. A collective of all ranks."""
 
     def run(self, *, steps: int) -> dict[str, float]:
-        """All steps, each `test_freq` of them and the last one validated; the last one's metrics."""
+        """All steps that are left, each `test_freq` of them and the last one validated; the last one's metrics, none
+        where a saved state has all steps."""
         metrics: dict[str, float] = {}
         every = self.config.trainer.test_freq
-        for step in range(1, steps + 1):
+        for step in range(self.checkpoints.first, steps + 1):
             with self.timers("step"):
                 metrics, tokens = self.step()
             timing = self.timers.collect()
@@ -63,6 +66,9 @@ class OneModelRun(ABC):
                     found = self.validate()
                 metrics |= found | (self.timers.collect() if found else {})
             self.logger.log(metrics, step=step)
+            with self.timers("save_checkpoint"):
+                self.checkpoints.step_done(step, last=step == steps, values={})
+        self.checkpoints.finish()
         return metrics
 
     def optimize(self, work: Work) -> tuple[dict[str, float], dict[str, float]]:

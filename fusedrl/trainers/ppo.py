@@ -27,6 +27,7 @@ from fusedrl.rollout.sampling import SamplingParams
 from fusedrl.telemetry.logger import MetricsLogger
 from fusedrl.telemetry.timers import Timers
 from fusedrl.trainers import forward, losses
+from fusedrl.trainers.checkpointing import Checkpoints
 from fusedrl.trainers.estimate import BASELINE, needs_baseline
 from fusedrl.trainers.experience import Experience, make_experience
 from fusedrl.trainers.forward import Inference, infer
@@ -65,15 +66,18 @@ class PPO:
     kl: FixedController | AdaptiveController
     logger: MetricsLogger
     outputs: Outputs
+    checkpoints: Checkpoints
     timers: Timers = field(default_factory=Timers)
 
     def run(self, *, steps: int) -> list[dict[str, float]]:
-        """All steps; each one's metrics, the first being the validation before training (empty without one)."""
-        trainer = self.config.trainer
-        history = [self.validate() if trainer.val_before_train and self.prompts.validation else {}]
+        """All steps that are left; each one's metrics, the first being the validation before training (empty without
+        one, and where a run goes on from a saved state)."""
+        trainer, first = self.config.trainer, self.checkpoints.first
+        begins = first == 1 and trainer.val_before_train and self.prompts.validation
+        history = [self.validate() if begins else {}]
         if history[0]:
             self.logger.log(history[0], step=0)
-        for step in range(1, steps + 1):
+        for step in range(first, steps + 1):
             metrics = self.step(step)
             if self.prompts.validation and (step == steps or _due(step, every=trainer.test_freq)):
                 with self.timers("testing"):
@@ -81,9 +85,22 @@ class PPO:
                 metrics |= self.timers.collect()
             self.logger.log(metrics, step=step)
             history.append(metrics)
-            if step == steps or _due(step, every=trainer.save_freq):
-                self.outputs.save(step, [self.actor, *([] if self.critic is None else [self.critic])])
+            with self.timers("save_checkpoint"):
+                self.save(step, last=step == steps)
+        self.checkpoints.finish()
         return history
+
+    def save(self, step: int, *, last: bool) -> None:
+        """The state, and Hugging Face folders, where they are due."""
+        due = self.checkpoints.step_done(step, last=last, values={"kl_coef": self.kl.coef})
+        if due and (last or self.config.trainer.export_hf):
+            self.outputs.save(step, [self.actor, *([] if self.critic is None else [self.critic])])
+
+    def restore(self) -> None:
+        """Go on from the saved state that the run starts from, if there is one."""
+        values = self.checkpoints.restore()
+        if values is not None and isinstance(self.kl, AdaptiveController):
+            self.kl = replace(self.kl, coef=values["kl_coef"])
 
     def step(self, step: int) -> dict[str, float]:
         """One step of PPO; its metrics, the same on every rank."""

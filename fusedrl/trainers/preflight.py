@@ -11,8 +11,9 @@ from pathlib import Path
 
 import torch
 
-from fusedrl.config.check_layout import layouts, needs_reference
-from fusedrl.config.derive import derive_ppo
+from fusedrl.config.budgets import ppo_budgets
+from fusedrl.config.check_layout import layouts, needs_critic, needs_reference
+from fusedrl.config.derive import ModelSizes, derive_ppo
 from fusedrl.config.schema import (
     BaseTrainerConfig,
     MegatronConfig,
@@ -30,6 +31,7 @@ from fusedrl.models.implementation import choose
 from fusedrl.models.weights import VALUE_HEAD
 from fusedrl.parallel.placement import stages_a_column
 from fusedrl.pipeline.plan import Planned, plan_pass
+from fusedrl.pipeline.results import largest_shape
 from fusedrl.rewards.function import VERIFIER
 from fusedrl.rewards.runner import RewardRunner
 from fusedrl.rollout import vllm_library
@@ -37,6 +39,7 @@ from fusedrl.trainers.costs import planned_cost
 from fusedrl.trainers.new_model import new_architecture
 from fusedrl.trainers.pairing import pair_source, preferences_of
 from fusedrl.trainers.prompting import example_source, prompt_source, rows_of
+from fusedrl.trainers.resuming import identity, resume_problems
 from fusedrl.trainers.roles import implementation_of, stage_options
 
 MODEL_KEYS = {
@@ -61,6 +64,7 @@ def ppo_problems(config: PPOConfig, *, world: int, warm_start: SFTConfig | None,
         *_attempt(lambda: _load_function(config)),
         *_attempt(lambda: _value_head(config)),
         *_attempt(lambda: _plan(config, models, world=world)),
+        *_resume(config, models),
     ]
 
 
@@ -69,6 +73,7 @@ def sft_problems(config: SFTConfig, *, world: int, speaks: bool) -> list[str]:
         config,
         check_sft(config, world=world, model=sft_model(config)),
         speaks=speaks,
+        command="sft",
         read=lambda: rows_of(config.data),
         tokenize=lambda tokenizer: example_source(config.data, tokenizer),
     )
@@ -79,6 +84,7 @@ def rm_problems(config: RMConfig, *, world: int, speaks: bool) -> list[str]:
         config,
         check_rm(config, world=world, model=sft_model(config)),
         speaks=speaks,
+        command="reward_model",
         read=lambda: preferences_of(config.data),
         tokenize=lambda tokenizer: pair_source(config.data, tokenizer),
     )
@@ -89,6 +95,7 @@ def _one_model_problems(
     found: list[str],
     *,
     speaks: bool,
+    command: str,
     read: Callable[[], object],
     tokenize: Callable[[Tokenizer], object],
 ) -> list[str]:
@@ -98,7 +105,12 @@ def _one_model_problems(
         return found
     start = config.model.path
     look = read if start is None else lambda: (HfFolder(start), tokenize(Tokenizer(start)))
-    return [*_folder(config.trainer), *_attempt(look)]
+    own = identity({"model": (model, config.optim)}) if (model := sft_model(config)) else {}
+    return [
+        *_folder(config.trainer),
+        *_attempt(look),
+        *resume_problems(config.trainer, command=command, own=own),
+    ]
 
 
 def implementation_problems(megatron: Mapping[str, MegatronConfig]) -> list[str]:
@@ -114,16 +126,23 @@ def implementation_problems(megatron: Mapping[str, MegatronConfig]) -> list[str]
 
 
 def engine_problems(rollout: RolloutConfig) -> list[str]:
-    """vLLM is asked for and not there."""
-    found = vllm_library.problem() if rollout.name == "vllm" else None
-    return [] if found is None else [found]
+    """vLLM is asked for and not there, or asked for what our engine of it does not do."""
+    if rollout.name != "vllm":
+        return []
+    found = [] if (missing := vllm_library.problem()) is None else [missing]
+    if (pp := rollout.pipeline_model_parallel_size) > 1:
+        key = "actor_rollout_ref.rollout.pipeline_model_parallel_size"
+        found.append(f"{key}={pp}: with rollout.name=vllm layers are shared by tensor parallelism alone; set it to 1")
+    return found
 
 
 def ppo_models(config: PPOConfig, *, warm_start: SFTConfig | None) -> dict[str, Architecture]:
     """Architecture by role. The actor's of a pending warm start is that of the model which SFT trains."""
     policy, reward = config.actor_rollout_ref, config.reward_model
     made = None if warm_start is None else sft_model(warm_start)
-    folders = {"actor": policy.model.path, "critic": config.critic.model.path}
+    folders = {"actor": policy.model.path}
+    if needs_critic(config):
+        folders["critic"] = config.critic.model.path
     if needs_reference(config):
         folders["ref"] = policy.model.path
     if reward.enable and reward.model.path is not None:
@@ -167,6 +186,13 @@ def _folder(trainer: BaseTrainerConfig) -> Iterator[str]:
         yield f"trainer.default_local_dir={path}: {there} cannot be written; name another folder"
 
 
+def _resume(config: PPOConfig, models: Mapping[str, Architecture]) -> list[str]:
+    """The saved state that the run would go on from is of this run's models."""
+    optimizers = {"actor": config.actor_rollout_ref.actor.optim, "critic": config.critic.optim}
+    own = identity({name: (models[name], optim) for name, optim in optimizers.items() if name in models})
+    return resume_problems(config.trainer, command="ppo", own=own)
+
+
 def _attempt(check: Callable[[], object]) -> list[str]:
     """The message of a ValueError or OSError of `check` as a problem."""
     try:
@@ -196,18 +222,27 @@ def _value_head(config: PPOConfig) -> None:
         raise ValueError(f"reward_model.model.path={reward.model.path}: no {VALUE_HEAD} there; give a reward model")
 
 
+def _largest(config: PPOConfig, name: str, layout: ModelSizes, *, longest: int) -> tuple[float, float]:
+    """(rows, length): no micro-batch of the actor's or critic's update is larger."""
+    budget = ppo_budgets(config).get(name)
+    if budget is None:
+        return layout.micro_batch, longest
+    samples = config.actor_rollout_ref.actor.ppo_mini_batch_size // layout.dp
+    return largest_shape(budget.shapes(samples, length=longest))
+
+
 def _plan(config: PPOConfig, models: Mapping[str, Architecture], *, world: int) -> None:
-    """The schedule can be made for an update of the longest samples: file, memory cap, placement."""
+    """The schedule can be made for an update of the largest micro-batches: file, memory cap, placement."""
     sizes, actor, critic = derive_ppo(config, world=world), config.actor_rollout_ref.actor, config.critic
     planned, shape = [], config.schedule.placement
     megatron = {"actor": actor.megatron, "critic": critic.megatron}
-    for name in ("actor", "critic"):
+    for name in (name for name in megatron if name in models):
         layout = sizes.models[name]
         stages = layout.pp * stages_a_column(shape)
         planned.append(
             Planned(
                 name,
-                shapes=((layout.micro_batch, sizes.max_sequence_length),) * layout.micro_batches,
+                shapes=(_largest(config, name, layout, longest=sizes.max_sequence_length),) * layout.micro_batches,
                 pp=layout.pp,
                 tp=layout.tp,
                 dp=layout.dp,

@@ -10,19 +10,34 @@ from fusedrl.config.derive import Sizes, describe, to_dict
 from fusedrl.config.load import to_yaml
 from fusedrl.config.schema import Config, MegatronConfig, OneModelConfig, PPOConfig
 from fusedrl.models.implementation import choose
+from fusedrl.telemetry.jsonl import read_lines
 from fusedrl.telemetry.libraries import libraries_line
 from fusedrl.telemetry.logger import MetricsLogger, open_logger
 from fusedrl.telemetry.run_folder import open_run_folder
+from fusedrl.trainers.checkpointing import Start
 from fusedrl.trainers.roles import implementation_of
 
 
-def open_records(config: Config, *, sizes: Sizes, steps: int, command: Sequence[str]) -> MetricsLogger:
-    """Opens the folder, saves what the run runs with, and tells the user the device and the derived sizes."""
+def open_records(config: Config, *, sizes: Sizes, steps: int, command: Sequence[str], start: Start) -> MetricsLogger:
+    """Opens the folder, saves what the run runs with, and tells the user the device and the derived sizes.
+
+    A run that goes on from a state of its own folder goes on with its records; steps after it are taken out of them.
+    """
     if dist.get_rank() != 0:
         return MetricsLogger()
     path = Path(config.trainer.default_local_dir)
-    folder = open_run_folder(path, config_yaml=to_yaml(config), sizes=to_dict(sizes), command=command)
-    logger = open_logger(config.trainer, folder, total_steps=steps)
+    keeps = start.step if start.own else None
+    folder = open_run_folder(
+        path, config_yaml=to_yaml(config), sizes=to_dict(sizes), command=command, resumed_from=keeps
+    )
+    later = (
+        0
+        if keeps is None or not folder.metrics.exists()
+        else sum(line["step"] > keeps for line in read_lines(folder.metrics))
+    )
+    logger = open_logger(config.trainer, folder, total_steps=steps, resumed_from=start.step or None)
+    if later:
+        logger.say(f"{later} rows of {folder.metrics} are removed: the steps after {keeps} run again")
     for line in [libraries_line(), *implementation_lines(config), *describe(sizes)]:
         logger.say(line)
     return logger

@@ -19,6 +19,7 @@ from fusedrl.rewards.function import VERIFIER
 from fusedrl.rewards.runner import RewardRunner
 from fusedrl.rewards.team import RunnerTeam
 from fusedrl.rl.kl import AdaptiveController, FixedController
+from fusedrl.trainers.checkpointing import Checkpoints, resume_from
 from fusedrl.trainers.device_memory import check_memory_share
 from fusedrl.trainers.generation import build_generator
 from fusedrl.trainers.outputs import Outputs
@@ -26,6 +27,7 @@ from fusedrl.trainers.planning import Planner
 from fusedrl.trainers.ppo import PPO
 from fusedrl.trainers.prompting import prompt_source
 from fusedrl.trainers.records import open_records
+from fusedrl.trainers.resuming import ppo_identity
 from fusedrl.trainers.roles import Role, RoleSpec, TrainedRole, build_role, build_trained_role, make_executor
 from fusedrl.trainers.setup_stream import make_stream, model_copies
 
@@ -36,8 +38,10 @@ def ppo_run(config: PPOConfig, *, command: list[str]) -> Iterator[tuple[PPO, int
     prompts = prompt_source(config.data, Tokenizer(config.actor_rollout_ref.model.path))
     sizes = derive_ppo(config, world=dist.get_world_size())
     steps = total_steps(config.trainer, rows=len(prompts.train), batch=config.data.train_batch_size)
+    own = ppo_identity(config)
+    start = resume_from(config.trainer, command="ppo", own=own)
     with ExitStack() as closing:
-        logger = closing.enter_context(open_records(config, sizes=sizes, steps=steps, command=command))
+        logger = closing.enter_context(open_records(config, sizes=sizes, steps=steps, command=command, start=start))
         if prompts.too_long:
             logger.say(f"{prompts.too_long} prompts were too long (data.truncation={config.data.truncation})")
         trained = _trained(config, updates=steps * sizes.updates_per_step)
@@ -67,7 +71,9 @@ def ppo_run(config: PPOConfig, *, command: list[str]) -> Iterator[tuple[PPO, int
             kl=_controller(config.algorithm),
             logger=logger,
             outputs=Outputs(Path(config.trainer.default_local_dir), config.actor_rollout_ref.model.path),
+            checkpoints=Checkpoints(config, "ppo", own, trained, prompts.sampler, start, logger.say),
         )
+        run.restore()
         yield run, steps
 
 

@@ -9,9 +9,11 @@ import torch.distributed as dist
 from fusedrl.config.derive import derive_sft, total_steps
 from fusedrl.config.schema import SFTConfig
 from fusedrl.data.tokenizer import Tokenizer
+from fusedrl.trainers.checkpointing import Checkpoints, resume_from
 from fusedrl.trainers.outputs import Outputs
 from fusedrl.trainers.prompting import example_source
 from fusedrl.trainers.records import open_records
+from fusedrl.trainers.resuming import one_model_identity
 from fusedrl.trainers.setup_one_model import build_model, start_folder
 from fusedrl.trainers.sft import SFT
 
@@ -23,9 +25,14 @@ def sft_run(config: SFTConfig, *, command: list[str]) -> Iterator[tuple[SFT, Out
     source = example_source(config.data, Tokenizer(folder))
     sizes = derive_sft(config, world=dist.get_world_size())
     steps = total_steps(config.trainer, rows=len(source.examples), batch=config.data.train_batch_size)
-    with open_records(config, sizes=sizes, steps=steps, command=command) as logger:
+    own = one_model_identity(config, folder)
+    start = resume_from(config.trainer, command="sft", own=own)
+    with open_records(config, sizes=sizes, steps=steps, command=command, start=start) as logger:
         if source.too_long:
             logger.say(f"{source.too_long} rows were too long (data.truncation={config.data.truncation})")
         built = build_model(config, folder, head="lm", steps=steps)
-        run = SFT(config=config, source=source, logger=logger, **built)
+        models = {"model": built["model"]}
+        checkpoints = Checkpoints(config, "sft", own, models, source.sampler, start, logger.say)
+        run = SFT(config=config, source=source, logger=logger, checkpoints=checkpoints, **built)
+        checkpoints.restore()
         yield run, Outputs(Path(config.trainer.default_local_dir), str(folder)), steps

@@ -3,6 +3,8 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from fusedrl.config.schema import BaseTrainerConfig
+
 CORE = "val-core/"
 
 
@@ -16,6 +18,14 @@ def summary_lines(history: Sequence[Mapping[str, float]], *, folder: Path, minut
     ratios = {kind: _mean(history, f"perf/bubble_ratio/{kind}") for kind in ("planned", "replayed", "measured")}
     lines.append("bubble ratio: " + ", ".join(f"{kind} {ratio:.3f}" for kind, ratio in ratios.items()))
     return [*lines, f"results in {folder}"]
+
+
+def finished_line(trainer: BaseTrainerConfig, *, steps: int) -> str:
+    """Where the saved state has all steps of the run."""
+    return (
+        f"all {steps} steps of {trainer.default_local_dir} are done already; trainer.resume_mode=disable starts "
+        "afresh, a higher trainer.total_training_steps goes on"
+    )
 
 
 def _mean(history: Sequence[Mapping[str, float]], name: str) -> float:

@@ -6,6 +6,7 @@ from fusedrl.config.schema.fields import key
 
 WEEK_S = 7 * 86400.0  # a 32-bit timer of milliseconds ends after 24 days
 LOGGERS = ("console", "tensorboard")
+RESUME_MODES = ("auto", "disable", "resume_path")
 
 
 @dataclass(frozen=True)
@@ -29,12 +30,24 @@ class BaseTrainerConfig:
         above=0,
         at_most=WEEK_S,
     )
+    save_freq: int = key(-1, help="Save the run's state every so many steps; -1: at the end only", at_least=-1)
+    async_save: bool = key(True, help="Train on while a state is written; it is copied in memory first")
+    max_ckpt_to_keep: int | None = key(
+        None, help="Saved steps that stay, the last ones; null: all. Older ones go, their exports included", at_least=1
+    )
+    resume_mode: str = key(
+        "auto",
+        help="auto: go on from the run's last good state, if there is one; disable: start afresh; "
+        "resume_path: go on from resume_from_path",
+        choices=RESUME_MODES,
+    )
+    resume_from_path: str | None = key(None, help="With resume_path: a global_step_N folder, of this run or another")
 
 
 @dataclass(frozen=True)
 class PPOTrainerConfig(BaseTrainerConfig):
     test_freq: int = key(-1, help="Validate every so many steps; -1: never", at_least=-1)
-    save_freq: int = key(-1, help="Save every so many steps; -1: at the end only", at_least=-1)
+    export_hf: bool = key(True, help="Export Hugging Face folders with every save; false: with the last one only")
     val_before_train: bool = key(True, help="Validate before the first step")
     critic_warmup: int = key(0, help="First steps in which only the critic is trained", at_least=0)
     profile_steps: list[int] = key(

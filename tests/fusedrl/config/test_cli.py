@@ -102,6 +102,12 @@ def test_check_alone_starts_nothing_and_ends_well(capsys: pytest.CaptureFixture[
     assert (code, out, err) == (0, "fusedrl.ppo: the configuration fits 4 ranks\n", "")
 
 
+def test_a_check_may_add_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        cli.start("ppo", check=lambda c, w: [], notes=lambda c: [c.trainer.resume_mode], argv=[*ARITHMETIC, "--check"])
+    assert capsys.readouterr().out == "fusedrl.ppo: the configuration fits 1 ranks\nauto\n"
+
+
 @pytest.mark.parametrize("world", ["0", "-1", "-4", "many", "1.5"])
 @pytest.mark.parametrize("source", ["argument", "environment"])
 def test_a_job_without_ranks_is_refused(

@@ -91,7 +91,7 @@ def test_the_list_chooses_sinks(tmp_path: Path, capsys: pytest.CaptureFixture[st
 
 
 def test_a_sink_that_cannot_be_opened_is_told_and_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(folder: Path) -> None:
+    def broken(folder: Path, *, keep_through: int | None) -> None:
         raise ImportError("no tensorboard")
 
     monkeypatch.setattr(module, "TensorBoardWriter", broken)

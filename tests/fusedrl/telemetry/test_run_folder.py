@@ -6,9 +6,9 @@ from pathlib import Path
 from fusedrl.telemetry.run_folder import RunFolder, open_run_folder
 
 
-def opened(path: Path, *, text: str = "a: 1\n", resume: bool = False) -> RunFolder:
+def opened(path: Path, *, text: str = "a: 1\n", resumed_from: int | None = None) -> RunFolder:
     command = ["fusedrl.ppo", "data.task.config={a: 1}"]
-    return open_run_folder(path, config_yaml=text, sizes={"ranks": 4}, command=command, resume=resume)
+    return open_run_folder(path, config_yaml=text, sizes={"ranks": 4}, command=command, resumed_from=resumed_from)
 
 
 def test_configuration_sizes_and_command_are_saved(tmp_path: Path) -> None:
@@ -41,6 +41,6 @@ def test_orders_and_models_stay_for_the_new_run_to_read(tmp_path: Path) -> None:
 def test_a_resumed_run_keeps_its_records(tmp_path: Path) -> None:
     folder = opened(tmp_path)
     folder.metrics.write_text("lines")
-    opened(tmp_path, resume=True)
+    opened(tmp_path, resumed_from=4)
     assert folder.metrics.read_text() == "lines"
     assert not (tmp_path / "previous").exists()

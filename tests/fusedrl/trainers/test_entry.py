@@ -5,10 +5,11 @@ from contextlib import contextmanager, nullcontext
 import pytest
 
 from fusedrl import ppo, reward_model, sft
+from fusedrl.checkpoint.saver import SaveError
 from fusedrl.config.errors import ConfigError
 from fusedrl.config.load import load
-from fusedrl.pipeline.failure import PipelineError
-from fusedrl.trainers import preflight, world
+from fusedrl.pipeline.failure import TELL_S, PipelineError
+from fusedrl.trainers import entry, preflight, world
 from fusedrl.trainers.entry import CONNECTIONS, in_world, overlap_tensor_parallel, set_up
 
 
@@ -26,6 +27,7 @@ def raising(error: Exception) -> None:
     ("error", "code", "said"),
     [
         (PipelineError("told already"), 1, ""),
+        (SaveError("step 2 could not be saved: rank 1: no space"), 1, "fusedrl.ppo: step 2 could not be saved: rank 1"),
         (ConfigError(["a.b=1: must be 2"]), 2, "fusedrl.ppo: 1 problem in the configuration"),
     ],
 )
@@ -39,6 +41,16 @@ def test_failed_passes_and_configurations_end_with_a_code_and_no_traceback(
     assert printed.startswith(said)
     assert "Traceback" not in printed
     assert bool(printed) == bool(said)
+
+
+def test_ranks_that_do_not_tell_wait_for_the_one_that_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    waits: list[float] = []
+    monkeypatch.setattr(entry.time, "sleep", waits.append)
+    for rank in (0, 1):
+        monkeypatch.setenv("RANK", str(rank))
+        with pytest.raises(SystemExit):
+            in_world("ppo", lambda: raising(SaveError("full")), timeout_s=1.0)
+    assert waits == [TELL_S]
 
 
 def test_other_errors_pass_through() -> None:

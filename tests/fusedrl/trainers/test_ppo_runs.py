@@ -26,9 +26,10 @@ SIZES = [
     "schedule.solver=greedy",
 ]
 PRESETS = {"ppo": True, "grpo": False, "remax": False}  # whether there is a critic
-REWARD = (
-    "def compute_score(data_source, solution_str, ground_truth, extra_info=None):\n    return sum(map(ord, solution_str)) / 100\n"
-)
+REWARD = """
+def compute_score(data_source, solution_str, ground_truth, extra_info=None):
+    return sum(map(ord, solution_str)) / 100
+"""
 
 
 @pytest.fixture(scope="module")
@@ -52,4 +53,4 @@ def test_runs_with_and_without_a_critic_train_and_save_what_they_have(
             assert mine["actor/grad_norm"] == theirs["actor/grad_norm"] > 0
             assert ("critic/grad_norm" in mine) == ("critic/values/mean" in mine) == with_critic
         saved = sorted(each.name for each in (tmp_path / name / "checkpoints/global_step_2").iterdir())
-        assert saved == (["actor", "critic"] if with_critic else ["actor"])
+        assert saved == (["actor", "critic", "state"] if with_critic else ["actor", "state"])

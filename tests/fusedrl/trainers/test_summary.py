@@ -1,6 +1,7 @@
 from pathlib import Path
 
-from fusedrl.trainers.summary import summary_lines
+from fusedrl.config.schema import BaseTrainerConfig
+from fusedrl.trainers.summary import finished_line, summary_lines
 
 
 def test_last_lines_tell_validation_before_and_after_and_the_bubble() -> None:
@@ -20,3 +21,9 @@ def test_last_lines_tell_validation_before_and_after_and_the_bubble() -> None:
     assert "sums/acc/mean@1: 0.750 after" in without_start
     assert "planned 0.100" in text
     assert "measured 0.400" in text
+
+
+def test_a_finished_run_is_told_what_to_do() -> None:
+    line = finished_line(BaseTrainerConfig(default_local_dir="runs/x"), steps=7)
+    assert line.startswith("all 7 steps of runs/x are done already")
+    assert "trainer.resume_mode=disable" in line

@@ -1,0 +1,158 @@
+"""A run's states: what PPO, SFT and the training of a reward model save besides their models, and going on from it.
+
+    start = resume_from(config.trainer, ...)                     # before records are opened and models are built
+    checkpoints = Checkpoints(config, command=..., models=..., sampler=..., start=start, say=logger.say)
+    values = checkpoints.restore()                               # None where the run starts afresh
+    for step in range(checkpoints.first, steps + 1):
+        ...
+        checkpoints.step_done(step, last=step == steps, values={...})
+
+All are collectives of all ranks.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch.distributed as dist
+
+from fusedrl.checkpoint.choose import Saved, exactly, last_good
+from fusedrl.checkpoint.folder import remove_leftovers
+from fusedrl.checkpoint.saver import Saver
+from fusedrl.checkpoint.snapshot import restore_models, restore_random, take_snapshot
+from fusedrl.config.load import to_yaml
+from fusedrl.config.schema import BaseTrainerConfig, Config
+from fusedrl.data.sampler import RowSampler
+from fusedrl.models.optimizer_state import adam_steps
+from fusedrl.parallel.comm import all_gather_object
+from fusedrl.trainers.resuming import changes, check_keys, check_same, checkpoints_of
+from fusedrl.trainers.roles import TrainedRole
+
+
+@dataclass(frozen=True)
+class Start:
+    """Where a run starts: after a saved state, or afresh. told: lines for the user, once there is a logger."""
+
+    saved: Saved | None = None
+    own: bool = False  # the state lies in the run's own folder, whose records go on
+    told: tuple[str, ...] = ()
+
+    @property
+    def step(self) -> int:
+        """Steps that are done."""
+        return 0 if self.saved is None else self.saved.step
+
+
+def resume_from(trainer: BaseTrainerConfig, *, command: str, own: Mapping[str, Any]) -> Start:
+    """By trainer.resume_mode; every file is checked. Raises ValueError with what cannot be resumed.
+
+    own: `resuming.identity` of the run's trained models.
+    """
+    if problems := list(check_keys(trainer)):
+        raise ValueError("; ".join(problems))
+    checkpoints, told = checkpoints_of(trainer), list[str]()
+    if trainer.resume_mode == "disable":
+        return Start()
+    if trainer.resume_from_path is not None:
+        saved: Saved | None = exactly(Path(trainer.resume_from_path))
+    else:
+        saved = last_good(checkpoints, say=told.append)
+    if saved is None:
+        return Start()
+    check_same(saved.manifest, where=saved.folder, command=command, own=own)
+    return Start(saved, saved.folder.parent.parent.resolve() == checkpoints.resolve(), tuple(told))
+
+
+@dataclass(eq=False)
+class Checkpoints:
+    """The states of a run. models: those that learn; own: their identity."""
+
+    config: Config
+    command: str
+    own: Mapping[str, Any]
+    models: Mapping[str, TrainedRole]
+    sampler: RowSampler
+    start: Start
+    say: Callable[[str], None]
+    saver: Saver = field(init=False)
+
+    def __post_init__(self) -> None:
+        trainer = self.config.trainer
+        checkpoints = checkpoints_of(trainer)
+        self.saver = Saver(checkpoints, trainer.max_ckpt_to_keep, trainer.async_save, self.say)
+        if dist.get_rank() == 0:
+            remove_leftovers(checkpoints)
+
+    @property
+    def first(self) -> int:
+        """The first step to train."""
+        return self.start.step + 1
+
+    def restore(self) -> Mapping[str, Any] | None:
+        """Fill models, generators and sampler from the state; the values that were saved beside, or None.
+
+        Raises ValueError where the rows are others than those of the saved run.
+        """
+        if self.start.saved is None:
+            return None
+        folder, manifest = self.start.saved.folder, self.start.saved.manifest
+        values = manifest.values
+        self.sampler.load_state_dict(values["sampler"])
+        counts = {name: values["models"][name]["adam_steps"] for name in self.models}
+        trained = {name: role.trained for name, role in self.models.items()}
+        restore_models(folder, manifest.files, trained, counts)
+        for name, model in trained.items():
+            model.restore_progress(**values["models"][name]["progress"])
+        alike = manifest.world == dist.get_world_size() and values["layouts"] == self._layouts()
+        if alike:
+            restore_random(folder, rank=dist.get_rank())
+        self._tell(values, alike=alike)
+        return dict(values["run"])
+
+    def step_done(self, step: int, *, last: bool, values: Mapping[str, Any]) -> bool:
+        """Save after this step where that is due, commit what was under way; whether it was due.
+
+        values: what else the run needs to go on, JSON's types. Raises SaveError.
+        """
+        due = last or (self.config.trainer.save_freq > 0 and step % self.config.trainer.save_freq == 0)
+        self.saver.advance()
+        if due:
+            trained = {name: role.trained for name, role in self.models.items()}
+            self.saver.save(step, lambda: take_snapshot(trained), command=self.command, values=self._values(values))
+        return due
+
+    def finish(self) -> None:
+        """Wait for the last state."""
+        self.saver.finish()
+
+    def _values(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        return {
+            "identity": self.own,
+            "layouts": self._layouts(),
+            "models": {name: self._progress(role) for name, role in self.models.items()},
+            "sampler": self.sampler.state_dict(),
+            "run": values,
+            "config": to_yaml(self.config),
+        }
+
+    def _layouts(self) -> dict[str, Any]:
+        return {
+            name: asdict(role.layout) | {"placement": role.spec.placement, "reverse": role.spec.reverse}
+            for name, role in self.models.items()
+        }
+
+    def _progress(self, role: TrainedRole) -> dict[str, Any]:
+        counts = {count for count in all_gather_object(adam_steps(role.trained)) if count is not None}
+        assert len(counts) <= 1, f"Adam has taken {sorted(counts)} steps on different ranks of {role.name}"
+        return {"adam_steps": counts.pop() if counts else None, "progress": role.trained.progress()}
+
+    def _tell(self, values: Mapping[str, Any], *, alike: bool) -> None:
+        assert self.start.saved is not None
+        for line in self.start.told:
+            self.say(line)
+        self.say(f"RESUMED after step {self.start.step}, from {self.start.saved.folder}")
+        if not alike:
+            self.say("the layout is another one than the saved run's: numbers go on equal to rounding, not to the bit")
+        for line in changes(values["config"], to_yaml(self.config)):
+            self.say(f"changed since then: {line}")
