@@ -104,7 +104,7 @@ def spread_outputs(
 
 
 def agree_shapes(shapes: Mapping[str, Sequence[tuple[float, float]]]) -> dict[str, tuple[tuple[float, float], ...]]:
-    """The largest (rows, length) of each micro-batch over all ranks: what a plan reckons with.
+    """The largest shape of each micro-batch over all ranks: what a plan reckons with.
 
     Raises ValueError where ranks hold different counts of a model's micro-batches: one order serves all replicas.
     """
@@ -114,11 +114,20 @@ def agree_shapes(shapes: Mapping[str, Sequence[tuple[float, float]]]) -> dict[st
         counts = [len(each[name]) for each in everyone]
         if len(set(counts)) > 1:
             raise ValueError(f"{name}: ranks hold {counts} micro-batches; every replica needs the same number")
-        agreed[name] = tuple(
-            (max(rows for rows, _ in same), max(length for _, length in same))
-            for same in zip(*(each[name] for each in everyone), strict=True)
-        )
+        agreed[name] = tuple(largest_shape(same) for same in zip(*(each[name] for each in everyone), strict=True))
     return agreed
+
+
+def largest_shape(shapes: Sequence[Sequence[float]]) -> tuple[float, float]:
+    """The largest of some (rows, length). Where few long rows stand beside many short ones, none of them: rows of one
+    length that are as many tokens as the most among them and attend as often, no more than any of them has.
+    """
+    most = max(rows for rows, _ in shapes), max(length for _, length in shapes)
+    if any(tuple(shape) == most for shape in shapes):
+        return most
+    tokens = max(rows * length for rows, length in shapes)
+    pairs = max(rows * length * length for rows, length in shapes)
+    return tokens * tokens / pairs, pairs / tokens
 
 
 def _describe(output: Any) -> list[list[Any]]:

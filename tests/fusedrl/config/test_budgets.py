@@ -92,3 +92,15 @@ def test_no_samples_need_more_micro_batches_than_the_longest(
         return len(pack(of * replicas, tokens=tokens, replicas=replicas, multiple=multiple, pads_to=pads_to)[0])
 
     assert count(lengths) <= most == count([9] * len(lengths))
+
+
+@given(
+    lengths=st.lists(st.integers(1, 20), min_size=1, max_size=12),
+    tokens=st.integers(24, 120),
+    pads_to=st.sampled_from([1, 2, 4]),
+)
+def test_no_micro_batch_is_larger_than_those_a_budget_promises(lengths: list[int], tokens: int, pads_to: int) -> None:
+    promised = Budget(tokens, "key", pads_to=pads_to).shapes(len(lengths), length=20)
+    for (piece,) in zip(*pack(lengths, tokens=tokens, pads_to=pads_to), strict=True):
+        longest = max(lengths[i] for i in piece)
+        assert any(len(piece) <= rows and longest <= length for rows, length in promised)

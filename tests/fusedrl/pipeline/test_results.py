@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from fusedrl.pipeline.results import sum_metrics
+from fusedrl.pipeline.results import largest_shape, sum_metrics
 from tests.distributed.pool import RankPool
 
 JOBS = "tests.distributed.pipeline_jobs"
@@ -35,6 +35,14 @@ def test_collected_outputs_reach_every_rank_of_their_replica_only(ranks: RankPoo
 def test_plans_reckon_with_the_largest_replica(ranks: RankPool) -> None:
     agreed = ranks.run(f"{JOBS}:agree_toy", world=2, uneven=False)
     assert agreed == [{"actor": ((2, 4), (1, 5)), "critic": ((4, 4),)}] * 2
+
+
+def test_no_replica_has_more_tokens_or_pairs_of_them_than_plans_reckon_with() -> None:
+    assert largest_shape([(2, 8), (4, 8)]) == (4, 8)
+    few, many = (1.0, 20.0), (3.0, 10.0)
+    rows, length = largest_shape([few, many])
+    assert rows * length == pytest.approx(30)  # the many short ones', not the 60 of as many long ones
+    assert rows * length**2 == pytest.approx(400)  # the long one's
 
 
 def test_replicas_with_other_counts_are_refused_on_all_ranks(ranks: RankPool) -> None:

@@ -100,6 +100,15 @@ def test_micro_batches_by_tokens_are_planned_as_those_of_the_longest_samples(tmp
     assert line.startswith(f"schedule.method={method}, schedule.memory_cap=2.0: memory_cap")
 
 
+def test_a_cap_has_room_for_many_short_samples_as_for_few_long_ones(tmp_path: Path) -> None:
+    """39 tokens are one sample of 20, two of 19 or three of 13."""
+    asked = ["actor_rollout_ref.actor.use_dynamic_bsz=true", "actor_rollout_ref.actor.ppo_max_token_len_per_gpu=39"]
+    lengths = ["data.max_prompt_length=16", "data.max_response_length=4", "parallel=pp2"]
+    assert problems(tmp_path / "a", *asked, *lengths, "schedule.memory_cap=0.13", world=2) == []
+    (line,) = problems(tmp_path / "b", *asked, *lengths, "schedule.memory_cap=0.11", world=2)
+    assert "memory_cap: 0.11 is below" in line
+
+
 def test_orders_from_files_are_checked_against_the_placement(tmp_path: Path) -> None:
     """The plan that is checked is the one that will run: two stages a rank where they are placed so."""
     config = load("ppo", ["experiment=arithmetic", "parallel=pp2", "schedule.placement=v"])
