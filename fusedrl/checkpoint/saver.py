@@ -41,7 +41,7 @@ class _Writing:
     command: str
     values: Mapping[str, Any]
     stood_still_s: float
-    began: float = field(default_factory=time.perf_counter)
+    seconds: float = 0.0  # that writing took
     written: Written | None = None
     error: str | None = None
     thread: threading.Thread = field(init=False)
@@ -51,10 +51,12 @@ class _Writing:
         self.thread.start()
 
     def _write(self) -> None:
+        began = time.perf_counter()
         try:
             self.written = write_tensors(self.path, self.snapshot.tensors, metadata=self.snapshot.metadata)
         except Exception as error:
             self.error = str(error) or type(error).__name__
+        self.seconds = time.perf_counter() - began
 
 
 @dataclass(eq=False)
@@ -90,11 +92,12 @@ class Saver:
         mine = self._writing
         done = not mine.thread.is_alive()  # asked before the outcome is read
         written = None if mine.written is None else [mine.written.bytes, mine.written.sha256]
-        outcomes = all_gather_object([done, mine.error, written])
-        self._check(mine.step, [error for _, error, _ in outcomes])
-        if all(done for done, _, _ in outcomes):
+        outcomes = all_gather_object([done, mine.error, written, mine.seconds])
+        self._check(mine.step, [error for _, error, _, _ in outcomes])
+        if all(done for done, *_ in outcomes):
             self._writing = None
-            self._commit(mine, [Written(*written) for _, _, written in outcomes])
+            slowest = max(seconds for *_, seconds in outcomes)
+            self._commit(mine, [Written(*written) for _, _, written, _ in outcomes], seconds=slowest)
 
     def finish(self) -> None:
         """Wait for what is being written and commit it. Raises SaveError."""
@@ -102,14 +105,14 @@ class Saver:
             self._writing.thread.join()
             self.advance()
 
-    def _commit(self, mine: _Writing, written: list[Written]) -> None:
+    def _commit(self, mine: _Writing, written: list[Written], *, seconds: float) -> None:
         files = {rank_file(rank): each for rank, each in enumerate(written)}
         manifest = Manifest(mine.command, mine.step, dist.get_world_size(), mine.values, files)
         self._on_rank_0(mine.step, lambda: self._publish(manifest))
-        total, seconds = manifest.bytes / 1e6, time.perf_counter() - mine.began
+        stood_still = mine.stood_still_s + (0.0 if self.asynchronous else seconds)
+        size = f"{manifest.bytes / 1e6:.1f} MB"
         self.say(
-            f"step {mine.step} saved: {total:.1f} MB in {seconds:.2f} s, training stood still for "
-            f"{mine.stood_still_s if self.asynchronous else mine.stood_still_s + seconds:.3f} s"
+            f"step {mine.step} saved: {size}, written in {seconds:.2f} s; training stood still for {stood_still:.3f} s"
         )
 
     def _publish(self, manifest: Manifest) -> None:
