@@ -16,7 +16,8 @@ from typing import TypeVar
 from fusedrl.config.cli import stop
 from fusedrl.config.errors import ConfigError
 
-FAILED = 1  # exit code
+FAILED = 1  # exit codes
+INTERRUPTED = 130  # as a shell has it: 128 + SIGINT
 CONNECTIONS = "CUDA_DEVICE_MAX_CONNECTIONS"
 Run = TypeVar("Run")
 
@@ -73,3 +74,7 @@ def in_world(command: str, run: Callable[[], None], *, timeout_s: float) -> None
         sys.exit(FAILED)
     except (PipelineError, StreamError):
         sys.exit(FAILED)
+    except KeyboardInterrupt:  # of a terminal, which interrupts the launcher and all ranks
+        if is_first_rank():
+            print(f"fusedrl.{command}: interrupted", file=sys.stderr, flush=True)
+        sys.exit(INTERRUPTED)

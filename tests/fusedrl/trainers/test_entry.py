@@ -19,7 +19,7 @@ def alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("RANK", raising=False)
 
 
-def raising(error: Exception) -> None:
+def raising(error: BaseException) -> None:
     raise error
 
 
@@ -28,11 +28,12 @@ def raising(error: Exception) -> None:
     [
         (PipelineError("told already"), 1, ""),
         (SaveError("step 2 could not be saved: rank 1: no space"), 1, "fusedrl.ppo: step 2 could not be saved: rank 1"),
+        (KeyboardInterrupt(), 130, "fusedrl.ppo: interrupted"),
         (ConfigError(["a.b=1: must be 2"]), 2, "fusedrl.ppo: 1 problem in the configuration"),
     ],
 )
 def test_failed_passes_and_configurations_end_with_a_code_and_no_traceback(
-    capsys: pytest.CaptureFixture[str], error: Exception, code: int, said: str
+    capsys: pytest.CaptureFixture[str], error: BaseException, code: int, said: str
 ) -> None:
     with pytest.raises(SystemExit) as ended:
         in_world("ppo", lambda: raising(error), timeout_s=1.0)
