@@ -72,7 +72,7 @@ class SampleStream:
         runners: Sequence[Worker],
         timeout_s: float,
     ) -> None:
-        self._config, self._generator, self._readers = config, generator, readers
+        self._config, self._generator, self.readers = config, generator, readers
         self._width, self._pad_id, self._decode, self._scored = width, pad_id, decode, scored
         assert isinstance(generator.engine, MegatronEngine)  # the configuration's check
         self._engine = StreamedEngine(generator.engine)
@@ -84,11 +84,11 @@ class SampleStream:
 
     def load(self, critic: Role | None) -> None:
         """The critic's present weights; the actor's are the engine's."""
-        self._readers.load(critic)
+        self.readers.load(critic)
 
     def run(self, rows: Sequence[PromptRow], *, n: int, params: SamplingParams) -> Gathered:
         """n samples of each prompt, neighbours, scored and read by every model."""
-        found, policy = self._run(rows, n=n, params=params, tasks=self._readers.tasks, migrates=True)
+        found, policy = self._run(rows, n=n, params=params, tasks=self.readers.tasks, migrates=True)
         self._choice.observe([len(each.tokens) for each in found.completions])
         samples = gather_samples(found.completions, max_response_length=self._width, pad_id=self._pad_id)
         took = {"timing_s/gen": found.metrics["generation_seconds"], "timing_s/stream": found.metrics["seconds"]}
@@ -96,7 +96,7 @@ class SampleStream:
 
     def baseline(self, rows: Sequence[PromptRow], *, params: SamplingParams) -> Tensor:
         """Scores of one sample of each prompt, of function and reward model together [P]."""
-        tasks = [task for task in self._readers.tasks if task == "reward"]
+        tasks = [task for task in self.readers.tasks if task == "reward"]
         found, _ = self._run(rows, n=1, params=params, tasks=tasks, migrates=False)
         score_P = torch.tensor(found.scores)
         return score_P + self._inferred(found)["rm_score"][:, 0] if tasks else score_P
@@ -123,13 +123,13 @@ class SampleStream:
                 requests,
                 place=self._place,
                 engine=self._engine,
-                inference=self._readers,
+                inference=self.readers,
                 scorer=self._scorer,
                 options=options,
             )
         )
         self._generator.engine.release_cache()  # the model trains now
-        self._readers.rest()
+        self.readers.rest()
         return found, policy
 
     def _question(self, state: SampleState) -> RewardSample:
@@ -147,7 +147,7 @@ class SampleStream:
         """[B, width] with zeros beyond each response; [B, 1] of what is one number a sample."""
         widths = {
             name: self._width if reader.by_token else 1
-            for reader in self._readers.readers.values()
+            for reader in self.readers.readers.values()
             for name in reader.names
         }
         return {name: _padded(rows, width=widths[name]) for name, rows in found.values.items()}
