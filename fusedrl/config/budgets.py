@@ -40,12 +40,12 @@ class Budget:
         return -(-needed // self.multiple) * self.multiple
 
     def shapes(self, samples: int, *, length: int) -> list[tuple[int, int]]:
-        """(samples, length) of the micro-batches that may come of samples up to `length`, none larger than these:
-        few long ones, which attend the most, to many short ones, which may be more tokens."""
+        """(samples, padded length) of micro-batches: of samples up to `length` none is larger than one of these, from
+        few long samples, which attend the most, to many short ones, which may be more tokens."""
         few = min(samples, self.tokens // self.padded(length))
         unit = self.rows * self.pads_to
         found = [(count, self.tokens // (count * unit) * self.pads_to) for count in range(few, samples + 1)]
-        return [(count, min(length, most)) for count, most in found if most > 0]
+        return [(count, min(self.padded(length) // self.rows, most)) for count, most in found if most > 0]
 
 
 def row_multiple(megatron: MegatronConfig) -> int:

@@ -76,7 +76,7 @@ class WholeRows:
         return results
 
     def planned(self, batch: MicroBatch) -> tuple[float, float]:
-        return batch.shape
+        return batch.rows, rounded(batch.length, self.multiple)
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,7 +104,7 @@ class SharedRows:
         return gather_results(results, group=self.group)[:, : batch.length]
 
     def planned(self, batch: MicroBatch) -> tuple[float, float]:
-        return batch.shape
+        return batch.rows, rounded(batch.length, self.multiple)
 
 
 @dataclass(frozen=True)

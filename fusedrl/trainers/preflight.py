@@ -11,7 +11,7 @@ from pathlib import Path
 
 import torch
 
-from fusedrl.config.budgets import ppo_budgets
+from fusedrl.config.budgets import ppo_budgets, row_multiple
 from fusedrl.config.check_layout import layouts, needs_critic, needs_reference
 from fusedrl.config.derive import ModelSizes, derive_ppo
 from fusedrl.config.schema import (
@@ -32,6 +32,7 @@ from fusedrl.models.weights import VALUE_HEAD
 from fusedrl.parallel.placement import stages_a_column
 from fusedrl.pipeline.plan import Planned, plan_pass
 from fusedrl.pipeline.results import largest_shape
+from fusedrl.pipeline.tokens import rounded
 from fusedrl.rewards.function import VERIFIER
 from fusedrl.rewards.runner import RewardRunner
 from fusedrl.rollout import vllm_library
@@ -226,7 +227,7 @@ def _largest(config: PPOConfig, name: str, layout: ModelSizes, *, longest: int) 
     """(rows, length): no micro-batch of the actor's or critic's update is larger."""
     budget = ppo_budgets(config).get(name)
     if budget is None:
-        return layout.micro_batch, longest
+        return layout.micro_batch, rounded(longest, row_multiple(layouts(config)[name][1]))
     samples = config.actor_rollout_ref.actor.ppo_mini_batch_size // layout.dp
     return largest_shape(budget.shapes(samples, length=longest))
 

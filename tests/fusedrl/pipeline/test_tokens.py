@@ -67,6 +67,7 @@ def test_plans_count_the_tokens_of_packed_rows_and_what_they_attend_to() -> None
     assert rows * length == pytest.approx(4 + 2 + 1)
     assert rows * length * length == pytest.approx(4 * 4 + 2 * 2 + 1)
     assert planned_shapes(WholeRows(), [RAGGED]) == ((3, 4),)
+    assert planned_shapes(WholeRows(8), [RAGGED]) == ((3, 8),)  # as its stages pad it
 
 
 @pytest.mark.parametrize(
