@@ -34,7 +34,8 @@ def check_ranks(megatron: MegatronConfig, *, key: str, world: int) -> Iterator[s
     tp, pp, cp = (getattr(megatron, size) for size in (TP, PP, CP))
     each = tp * cp * pp
     if megatron.use_remove_padding and cp > 1:
-        yield f"{key}.use_remove_padding=true: ranks share padded rows alone, and {key}.{CP}={cp}; switch one of them off"
+        given = f"{key}.use_remove_padding=true and {key}.{CP}={cp}"
+        yield f"{given}: ranks share padded rows alone; switch one of them off"
     if world % each:
         context = f"{key}.{CP}={cp} x " if cp > 1 else ""
         yield (

@@ -35,7 +35,8 @@ class StageLayers:
         if others < 0:
             raise ValueError(f"{told} are stages of their own, there is {stages}; give one of them, or {EACH}")
         if others == 0 and rest:
-            raise ValueError(f"{told} make {total - rest} layers, the model has {total}; make them {total}")
+            fits = "leave it null, as one stage has them all" if stages == 1 else f"make them {total} together"
+            raise ValueError(f"{told} is all of {total - rest} layers, the model has {total}; {fits}")
         if others and (rest < others or rest % others):
             raise ValueError(
                 f"{told} leaves {rest} of {total} layers, which the other {others} stages cannot share evenly; "

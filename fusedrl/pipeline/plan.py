@@ -133,7 +133,10 @@ def read_order(path: Path, problem: Problem) -> Order:
     """
     if not path.is_file():
         raise ValueError(f"schedule.method=file:{path}: there is no such file")
-    text = path.read_text()
+    try:
+        text = path.read_text()
+    except UnicodeDecodeError as error:
+        raise ValueError(f"schedule.method=file:{path}: not text, and so no order ({error.reason})") from error
     if path.suffix == ".csv":
         rows = [line for line in text.splitlines() if line and not line.startswith("#")]
         text = "".join(" ".join(row.split(",")[1:]) + "\n" for row in rows)

@@ -49,12 +49,30 @@ def set_up(run: AbstractContextManager[Run]) -> Iterator[Run]:
         yield made
 
 
+def lost_contact(error: RuntimeError) -> str | None:
+    """What to say where a collective failed for the sake of another rank: it is gone, or did not come in time."""
+    from torch.distributed import DistError
+
+    first = str(error).splitlines()[0] if str(error) else ""
+    if not isinstance(error, DistError) and "/gloo/" not in first:
+        return None
+    if "timed out" in first.lower():
+        return f"waited for another rank longer than trainer.timeout_s allows ({_without_place(first)})"
+    return f"lost contact with another rank: it ended, failed or was killed ({_without_place(first)})"
+
+
+def _without_place(text: str) -> str:
+    """Without the C++ file that gloo puts in front."""
+    return text.split("] ", 1)[-1].removesuffix(".")
+
+
 def in_world(command: str, run: Callable[[], None], *, timeout_s: float) -> None:
     """Call `run` on the joined ranks. Ends this rank with code 2 and one line where it cannot be set up.
 
     A pass that failed has told why, on the rank where it failed first: the ranks end with code 1 and no more words. So
     has a stream of samples.
-    A state that could not be saved is known to all ranks: the first tells, then they end with code 1.
+    A state that could not be saved is known to all ranks: the first tells, then they end with code 1. A rank that
+    loses another one outside a pass says so in one line.
     """
     from fusedrl.checkpoint.saver import SaveError
     from fusedrl.pipeline.failure import TELL_S, PipelineError
@@ -73,6 +91,11 @@ def in_world(command: str, run: Callable[[], None], *, timeout_s: float) -> None
             time.sleep(TELL_S)  # a rank that ends first has the launcher end the one that tells
         sys.exit(FAILED)
     except (PipelineError, StreamError):
+        sys.exit(FAILED)
+    except RuntimeError as error:
+        if (reason := lost_contact(error)) is None:
+            raise
+        print(f"fusedrl.{command}: rank {os.environ.get('RANK', '0')} {reason}", file=sys.stderr, flush=True)
         sys.exit(FAILED)
     except KeyboardInterrupt:  # of a terminal, which interrupts the launcher and all ranks
         if is_first_rank():

@@ -130,6 +130,12 @@ def test_layouts_of_other_worlds_are_refused_with_their_keys() -> None:
         plan_pass([ACTOR, critic])
 
 
+def test_a_file_that_is_no_text_is_refused_as_an_order(tmp_path: Path) -> None:
+    (tmp_path / "order").write_bytes(b"\x7fELF\xd0\xff")
+    with pytest.raises(ValueError, match=r"schedule\.method=file:.*order: not text, and so no order"):
+        plan_pass([ACTOR], method=f"file:{tmp_path / 'order'}")
+
+
 def test_unknown_method_and_missing_file_are_refused() -> None:
     with pytest.raises(ValueError, match=r"schedule\.method=magic: must be"):
         plan_pass([ACTOR], method="magic")

@@ -3,6 +3,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 
 import pytest
+import torch.distributed as dist
 
 from fusedrl import ppo, reward_model, sft
 from fusedrl.checkpoint.saver import SaveError
@@ -52,6 +53,37 @@ def test_ranks_that_do_not_tell_wait_for_the_one_that_does(monkeypatch: pytest.M
         with pytest.raises(SystemExit):
             in_world("ppo", lambda: raising(SaveError("full")), timeout_s=1.0)
     assert waits == [TELL_S]
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (
+            RuntimeError("[../gloo/transport/tcp/pair.cc:547] Connection closed by peer [::1]:2"),
+            "lost contact with another",
+        ),
+        (
+            RuntimeError("[../gloo/transport/tcp/x.cc:2] Timed out waiting 9ms for recv operation"),
+            "waited for another rank",
+        ),
+        (dist.DistBackendError("NCCL communicator was aborted"), "lost contact with another rank"),
+    ],
+)
+def test_a_rank_that_loses_another_says_so_in_one_line(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, error: Exception, said: str
+) -> None:
+    monkeypatch.setenv("RANK", "3")
+    with pytest.raises(SystemExit) as ended:
+        in_world("ppo", lambda: raising(error), timeout_s=1.0)
+    assert ended.value.code == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"fusedrl.ppo: rank 3 {said}")
+    assert "pair.cc" not in line
+
+
+def test_runtime_errors_of_other_kinds_pass_through() -> None:
+    with pytest.raises(RuntimeError, match="mat1 and mat2"):
+        in_world("ppo", lambda: raising(RuntimeError("mat1 and mat2 shapes cannot be multiplied")), timeout_s=1.0)
 
 
 def test_other_errors_pass_through() -> None:
