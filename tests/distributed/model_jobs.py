@@ -364,13 +364,14 @@ class _Messages(logging.Handler):
         self._messages.append(record.getMessage())
 
     def __enter__(self) -> list[str]:
-        self._level, self._logger.level = self._logger.level, logging.INFO
+        self._level = self._logger.level
+        self._logger.setLevel(logging.INFO)  # an assignment would leave what the logger remembers of its level
         self._logger.addHandler(self)
         return self._messages
 
     def __exit__(self, *_: object) -> None:
         self._logger.removeHandler(self)
-        self._logger.level = self._level
+        self._logger.setLevel(self._level)
 
 
 def build_beside_another_norm() -> dict[str, Any]:

@@ -25,7 +25,7 @@ COUNT = 24
 
 def costs(*, link: bool) -> StreamCosts:
     return StreamCosts(
-        decode=DecodeCurve(((1, 0.2), (2, 0.2))),
+        decode=DecodeCurve(((1, 2.0), (2, 2.0))),  # slow enough for a tail that moves before it ends
         prefill_ms=0.01,
         infer_ms=dict.fromkeys(TASKS, 0.002),
         link=Link(bytes_per_token=4, bytes_per_ms=1e6) if link else None,
