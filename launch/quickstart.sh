@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The main job on CPU ranks, from nothing: set-up, SFT warm start, PPO with the fused pipeline. About ten minutes on 2 cores.
+# The main job on CPU ranks, from nothing: set-up, SFT warm start, PPO with the fused pipeline. About eight minutes on 2 free cores.
 # Further arguments are config overrides: bash launch/quickstart.sh trainer.total_training_steps=20
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."

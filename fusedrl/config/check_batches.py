@@ -42,13 +42,11 @@ def check_ppo_batches(config: PPOConfig, *, world: int, models: Mapping[str, Mod
         roles["critic"] = config.critic
     for key, role in roles.items():
         mini, mini_key = role.ppo_mini_batch_size, f"{key}.ppo_mini_batch_size"
-        yield from _check_mini_batch(mini, key=mini_key, samples=samples, config=config)
+        micro = 1 if role.use_dynamic_bsz else role.ppo_micro_batch_size_per_gpu
+        dp = data_parallel(role.megatron, world=world)
+        yield from _check_mini_batch(mini, key=mini_key, samples=samples, unit=dp * micro, config=config)
         yield from check_microbatches(
-            mini,
-            1 if role.use_dynamic_bsz else role.ppo_micro_batch_size_per_gpu,
-            mini_key=mini_key,
-            micro_key=f"{key}.ppo_micro_batch_size_per_gpu",
-            dp=data_parallel(role.megatron, world=world),
+            mini, micro, mini_key=mini_key, micro_key=f"{key}.ppo_micro_batch_size_per_gpu", dp=dp
         )
     replicas = {role: data_parallel(megatron, world=world) for role, (_, megatron) in layouts(config).items()}
     yield from check_ppo_budgets(config, dp=replicas)
@@ -58,12 +56,14 @@ def check_ppo_batches(config: PPOConfig, *, world: int, models: Mapping[str, Mod
     yield from _check_positions(config, models=models)
 
 
-def _check_mini_batch(mini: int, *, key: str, samples: int, config: PPOConfig) -> Iterator[str]:
+def _check_mini_batch(mini: int, *, key: str, samples: int, unit: int, config: PPOConfig) -> Iterator[str]:
+    """unit: a mini-batch is a multiple of it; hints keep to that where the samples allow it."""
     if samples % mini:
+        fits = [unit * each for each in divisors(samples // unit)] if samples % unit == 0 else divisors(samples)
         yield (
             f"{key}={mini} (samples) does not divide data.train_batch_size={config.data.train_batch_size} prompts x "
             f"actor_rollout_ref.rollout.n={config.actor_rollout_ref.rollout.n} = {samples} samples; "
-            f"set it to {listed(divisors(samples), near=mini)}"
+            f"set it to {listed(fits, near=mini)}"
         )
 
 
@@ -115,7 +115,7 @@ def check_data(data: BaseDataConfig, *, validates: bool) -> Iterator[str]:
     if validates and not data.val_files and not (data.task.name and data.task.val_size):
         yield (
             "data.val_files: validation is asked for (trainer.test_freq, trainer.val_before_train) but has no rows; "
-            "give files, or data.task.val_size of a generated task"
+            "give files, or data.task.val_size of a generated task, or switch both off (false, test_freq=-1)"
         )
     batch: int = getattr(data, "train_batch_size", 1)
     if data.task.name and data.task.train_size < batch:

@@ -86,7 +86,7 @@ def resume_problems(trainer: BaseTrainerConfig, *, command: str, own: Mapping[st
 
 
 def resume_notes(trainer: BaseTrainerConfig) -> list[str]:
-    """From where a run of this configuration would start."""
+    """From where a run of this configuration would start. How many steps epochs make is known when rows are read."""
     try:
         saved = _planned(trainer)
     except ValueError as error:
@@ -95,6 +95,9 @@ def resume_notes(trainer: BaseTrainerConfig) -> list[str]:
         return ["it starts afresh"]
     folder, manifest = saved
     size = f"{manifest.bytes / 1e6:.1f} MB in {manifest.world} files"
+    steps = trainer.total_training_steps
+    if steps is not None and manifest.step >= steps:
+        return [f"all {steps} steps are done already, in {folder}; trainer.resume_mode=disable starts afresh"]
     return [f"it goes on after step {manifest.step}, from {folder} ({size}, whose checksums a run looks at)"]
 
 

@@ -31,7 +31,10 @@ class CriticConfig:
     cliprange_value: float = key(0.5, help="Clip range of the value loss", above=0)
     loss_agg_mode: str = key("token-mean", help="How the loss of tokens becomes one number", choices=LOSS_AGG_MODES)
     optim: CriticOptimConfig = group(CriticOptimConfig, help="The critic's optimizer")
-    megatron: MegatronConfig = group(MegatronConfig, help="The critic's layout; the actor's in a fused schedule")
+    megatron: MegatronConfig = group(
+        MegatronConfig,
+        help="The critic's layout; that of the actor unless given, any that fits the ranks may share its passes",
+    )
 
 
 @dataclass(frozen=True)

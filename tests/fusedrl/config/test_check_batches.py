@@ -45,7 +45,7 @@ def test_mini_batch_message_shows_prompts_times_samples() -> None:
     found = list(check_ppo_batches(ppo(f"{ACTOR}.ppo_mini_batch_size=96"), world=4, models={}))
     assert found[0] == (
         f"{ACTOR}.ppo_mini_batch_size=96 (samples) does not divide data.train_batch_size=64 prompts x "
-        "actor_rollout_ref.rollout.n=4 = 256 samples; set it to 4, 8, 16, 32, 64 or 128"
+        "actor_rollout_ref.rollout.n=4 = 256 samples; set it to 32, 64, 128 or 256"
     )
 
 

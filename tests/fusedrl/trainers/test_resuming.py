@@ -50,6 +50,8 @@ def test_a_run_of_the_same_models_goes_on_and_the_check_says_from_where(tmp_path
     assert problems(found) == []
     (note,) = resume_notes(found.trainer)
     assert note.startswith(f"it goes on after step 3, from {state} (")
+    (note,) = resume_notes(config(folder, run, "trainer.total_training_steps=3").trainer)
+    assert note.startswith("all 3 steps are done already")
     other = config(folder, run, "parallel=tp2", "actor_rollout_ref.actor.optim.lr=1e-3", "algorithm.gamma=0.5")
     assert problems(other) == []
     assert resume_notes(config(folder, run, "trainer.resume_mode=disable").trainer) == ["it starts afresh"]
