@@ -63,13 +63,15 @@ class _Writing:
 class Saver:
     """Saves into a run's checkpoints folder. All methods are collectives of all ranks.
 
-    keep: how many states stay, None: all. asynchronous: whether training goes on while files are written.
+    keep: how many states stay, None: all. asynchronous: whether training goes on while files are written. timeout_s:
+    how long a file may take once it is waited for; a file system that hangs must not hang the run.
     """
 
     checkpoints: Path
     keep: int | None = None
     asynchronous: bool = True
     say: Callable[[str], None] = lambda text: None
+    timeout_s: float = 480.0
     _writing: _Writing | None = None
 
     def save(self, step: int, snapshot: Callable[[], Snapshot], *, command: str, values: Mapping[str, Any]) -> None:
@@ -102,7 +104,9 @@ class Saver:
     def finish(self) -> None:
         """Wait for what is being written and commit it. Raises SaveError."""
         if self._writing is not None:
-            self._writing.thread.join()
+            self._writing.thread.join(self.timeout_s)
+            if self._writing.thread.is_alive():
+                self._writing.error = f"{self._writing.path} was not written within {self.timeout_s:g} s"
             self.advance()
 
     def _commit(self, mine: _Writing, written: list[Written], *, seconds: float) -> None:

@@ -51,6 +51,7 @@ def check_ppo(config: PPOConfig, *, world: int, models: Mapping[str, ModelNumber
         *check_optim(config.actor_rollout_ref.actor.optim, key="actor_rollout_ref.actor.optim"),
         *(check_optim(config.critic.optim, key="critic.optim") if needs_critic(config) else ()),
         *_check_estimator(config),
+        *_check_profiled(config),
         *_check_reward(config),
         *_check_schedule(config),
         *_check_warmup(config),
@@ -132,6 +133,13 @@ def _check_schedule(config: PPOConfig) -> Iterator[str]:
         yield f"schedule.memory_share={share:g} and schedule.memory_cap={cap:g} are both given; set one of them to null"
     if share is not None and costs == "constant":
         yield f"schedule.memory_share={share:g} is a share of MiB; it needs schedule.costs=counted, not constant"
+
+
+def _check_profiled(config: PPOConfig) -> Iterator[str]:
+    steps = config.trainer.total_training_steps
+    beyond = [] if steps is None else [step for step in config.trainer.profile_steps if step > steps]
+    if beyond:
+        yield f"trainer.profile_steps: {beyond} lie beyond trainer.total_training_steps={steps}; leave them out"
 
 
 def _check_estimator(config: PPOConfig) -> Iterator[str]:

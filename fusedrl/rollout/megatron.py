@@ -31,6 +31,7 @@ from torch import Tensor, nn
 from fusedrl.rollout.cache import CacheShape
 from fusedrl.rollout.cached_tokens import CachedTokens
 from fusedrl.rollout.decoder import CachedDecoder, Decode, Prefill
+from fusedrl.rollout.engine import generate_all
 from fusedrl.rollout.handover import HandOverReport, hand_over
 from fusedrl.rollout.lane import Lane, Waiting
 from fusedrl.rollout.links import StageLinks
@@ -125,13 +126,7 @@ class MegatronEngine:
 
     def generate(self, requests: Sequence[Request]) -> list[Completion]:
         """All completions, in sample-id order. The engine must be idle."""
-        if self.unfinished:
-            raise RuntimeError(f"generate() on an engine with {self.unfinished} unfinished samples: step() these first")
-        self.add(requests)
-        completions: list[Completion] = []
-        while self.unfinished:
-            completions += self.step()
-        return sorted(completions, key=lambda c: c.sample_id)
+        return generate_all(self, requests)
 
     @overload
     def extract(self, sample_ids: Collection[int], *, with_cache: Literal[False] = False) -> list[Request]: ...

@@ -24,6 +24,7 @@ from torch import Tensor, nn
 
 from fusedrl.models.weights import EMBEDDING, LM_HEAD
 from fusedrl.rollout import vllm_library
+from fusedrl.rollout.engine import generate_all
 from fusedrl.rollout.handover import HandOverReport
 from fusedrl.rollout.hf_stream import HfStream
 from fusedrl.rollout.requests import Completion, Request
@@ -89,13 +90,7 @@ class VllmEngine:
 
     def generate(self, requests: Sequence[Request]) -> list[Completion]:
         """All completions, in sample-id order. The engine must be idle."""
-        if self.unfinished:
-            raise RuntimeError(f"generate() on an engine with {self.unfinished} unfinished samples: step() these first")
-        self.add(requests)
-        completions: list[Completion] = []
-        while self.unfinished:
-            completions += self.step()
-        return sorted(completions, key=lambda c: c.sample_id)
+        return generate_all(self, requests)
 
     def extract(self, sample_ids: Collection[int]) -> list[Request]:
         """Take unfinished samples out, as requests that carry what they generated so far, in sample-id order."""

@@ -29,6 +29,8 @@ from fusedrl.parallel.comm import all_gather_object
 from fusedrl.trainers.resuming import changes, check_keys, check_same, checkpoints_of
 from fusedrl.trainers.roles import TrainedRole
 
+_PATIENCE = 0.8  # of trainer.timeout_s, for a file that is waited for
+
 
 @dataclass(frozen=True)
 class Start:
@@ -80,7 +82,13 @@ class Checkpoints:
     def __post_init__(self) -> None:
         trainer = self.config.trainer
         checkpoints = checkpoints_of(trainer)
-        self.saver = Saver(checkpoints, trainer.max_ckpt_to_keep, trainer.async_save, self.say)
+        self.saver = Saver(
+            checkpoints,
+            trainer.max_ckpt_to_keep,
+            trainer.async_save,
+            self.say,
+            timeout_s=_PATIENCE * trainer.timeout_s,  # the other ranks wait in a collective meanwhile
+        )
         if dist.get_rank() == 0:
             remove_leftovers(checkpoints)
 

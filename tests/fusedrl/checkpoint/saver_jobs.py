@@ -45,6 +45,28 @@ def several(*, folder: str, steps: list[int], keep: int | None, asynchronous: bo
     return told
 
 
+def hanging(*, folder: str) -> str:
+    """What is told where rank 1's file does not get written."""
+    go = threading.Event()
+
+    def stuck(path: Path, *arguments: Any, **options: Any) -> Written:
+        if dist.get_rank() == 1:
+            go.wait(20)
+        return write_tensors(path, *arguments, **options)
+
+    saving.write_tensors = stuck
+    saver = Saver(Path(folder), timeout_s=0.2)
+    try:
+        save(saver, 1)
+        saver.finish()
+    except SaveError as error:
+        return str(error)
+    finally:
+        saving.write_tensors = write_tensors
+        go.set()
+    return "saved"
+
+
 def while_written(*, folder: str) -> dict[str, Any]:
     """A save whose writing rank 1 holds back: when it counts."""
     checkpoints, go = Path(folder), threading.Event()

@@ -32,6 +32,13 @@ def test_a_state_counts_once_all_ranks_have_written(ranks: RankPool, tmp_path: P
         assert result == {"before": [], "after": [1]}
 
 
+def test_a_file_system_that_hangs_is_one_error_on_all_ranks(ranks: RankPool, tmp_path: Path) -> None:
+    first, second = ranks.run(f"{JOBS}:hanging", world=2, folder=str(tmp_path))
+    assert first == second
+    assert first.startswith("step 1 could not be saved: rank 1: ")
+    assert "rank_00001.safetensors was not written within 0.2 s" in first
+
+
 @pytest.mark.parametrize(("rank", "asynchronous"), [(0, False), (1, True)])
 def test_a_full_disk_is_one_error_on_all_ranks_and_leaves_the_state_before(
     ranks: RankPool, tmp_path: Path, rank: int, asynchronous: bool

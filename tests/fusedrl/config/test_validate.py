@@ -76,6 +76,13 @@ def test_estimators_without_a_critic_need_groups_and_no_warm_up(overrides: list[
     assert [line.startswith(start) for line in found if not line.startswith("actor_rollout_ref")] == [True]
 
 
+def test_steps_to_profile_lie_within_the_run() -> None:
+    keys = ["trainer.total_training_steps=3", "trainer.profile_steps=[1,3,4]"]
+    (line,) = check_ppo(ppo(*keys), world=4, models={})
+    assert line == "trainer.profile_steps: [4] lie beyond trainer.total_training_steps=3; leave them out"
+    assert check_ppo(ppo("trainer.total_training_steps=3", "trainer.profile_steps=[3]"), world=4, models={}) == []
+
+
 def test_keys_of_a_critic_that_is_not_built_are_not_checked() -> None:
     broken = ["critic.megatron.tensor_model_parallel_size=3", "critic.optim.betas=[0.9]", "critic.ppo_epochs=9"]
     assert len(check_ppo(ppo(*broken), world=4, models={})) >= 3
