@@ -2,6 +2,7 @@
 
     all said Hello -> each generates its share -> samples finish -> reward function, units of inference -> all ready
                                             \\-> r_t are left: the tail moves to m instances, once
+                                                 (again where all of it had finished before it could move)
 
 Work is pulled: an instance with nothing left says Want, and gets a chunk of ready units, now or as soon as there are
 some. Free rows get queued samples as samples finish. With `streaming` off, rewards and units wait until the last sample
@@ -262,6 +263,9 @@ class Control:
         self.moved["bytes"] += message.moved_bytes
         self.moved["prefilled"] += sum(not state.cached for state in message.samples)
         self._incoming[message.destination] -= 1
+        if not self.moved["samples"] and not self._incoming.total():
+            self._migrated = False  # all had finished first: what is left then may move
+            return self._migrate() + self._serve()
         if not message.samples:
             return self._serve()
         return [self._tell(message.destination, Generate(message.samples, source)), *self._serve()]

@@ -55,14 +55,17 @@ def generate(
             head += 1
             time_I[i] += prompt_N[j] * prefill_ms
             _seat(i, j, 1, 0, length_N, last_N, steps_I, rows_I, live_IR)
-        if not migrated and head == queued and 0 < unfinished <= r_t:
+        while not migrated and head == queued and 0 < unfinished <= r_t:
             to_N = _plan(rows_I, live_IR, count, m, min(destination_rows, rows))
+            if to_N.max() < 0:
+                break
             left, moved = _migrate(
                 at, to_N, length_N, prompt_N, last_N, finish_N, time_I, steps_I, rows_I, live_IR, step_R,
                 prefill_ms, link_ms, token_ms, message_ms,
             )  # fmt: skip
             unfinished -= left
-            migrated = to_N.max() >= 0
+            migrated = moved > 0  # or they had all finished first: once more
+            at += message_ms
     return finish_N, time_I, moved
 
 

@@ -77,7 +77,8 @@ def test_work_is_handed_out_once_and_the_tail_moves_at_most_once(step, policy, s
     extracts = [(i, m) for i, m in messages if isinstance(m, Extract)]
     moved = [each for _, m in extracts for each in m.sample_ids]
     assert len(moved) == len(set(moved)) <= policy.r_t * policy.streaming
-    assert not {i for i, _ in extracts} & {m.destination for _, m in extracts}  # nobody gives and takes
+    taking = [(m.source, i) for i, m in messages if isinstance(m, Generate) and m.source >= 0]
+    assert not {source for source, _ in taking} & {to for _, to in taking}  # nobody gives and takes
     scored = [c.sample.sample_id for c in cluster.commands if isinstance(c, Score)]
     assert sorted(scored) == (list(range(len(step["lengths"]))) if step["scored"] else [])
     assert sum(isinstance(m, Stop) for _, m in messages) == step["instances"]
@@ -147,6 +148,42 @@ def test_a_destination_that_waits_for_samples_that_finished_first_gets_units_aga
     assert kinds(control.handle(Want(1), instance=0)) == []
     finish(control, 3, instance=1)
     assert kinds(control.handle(Extracted(0, (), 0), instance=1)) == ["Infer"]
+
+
+def tail_of_five(*, rows: int) -> Control:
+    """Left are 6 and 9 on instance 0, 10 on instance 1, 8 and 11 on instance 2; 10 has just been asked to move to 0."""
+    control = joined(instances=3, samples=12, policy=Policy(r_t=5, m=1), destination_rows=rows)
+    finish(control, 0, 3, instance=0)
+    finish(control, 1, 4, 7, instance=1)
+    assert [c for c in finish(control, 2, 5, instance=2) if isinstance(c, Send)] == [Send(1, Extract(0, (10,)))]
+    return control
+
+
+def test_a_tail_that_finished_before_it_could_move_leaves_the_chance_to_the_rest() -> None:
+    control = tail_of_five(rows=4)
+    finish(control, 10, instance=1)
+    assert control.handle(Extracted(0, (), 0), instance=1) == [Send(2, Extract(0, (8, 11)))]
+    finish(control, 8, instance=2)
+    assert kinds(control.handle(Extracted(0, (state(11, 5),), 0), instance=2)) == ["Generate"]
+    assert kinds(finish(control, 6, instance=0)) == ["Score"]  # one has moved: that was the migration
+    assert control.moved["samples"] == 1
+
+
+def test_the_chance_that_is_left_is_taken_when_another_sample_finishes() -> None:
+    control = tail_of_five(rows=3)
+    finish(control, 10, instance=1)
+    assert control.handle(Extracted(0, (), 0), instance=1) == []  # 6, 9, 8 and 11 fit on no instance
+    assert [c for c in finish(control, 9, instance=0) if isinstance(c, Send)] == [Send(0, Extract(2, (6,)))]
+
+
+def test_a_migration_is_not_tried_again_while_an_instance_may_yet_give_samples() -> None:
+    control = joined(instances=3, samples=12, policy=Policy(r_t=5, m=1))
+    finish(control, 0, 3, instance=0)
+    finish(control, 1, 4, 7, instance=1)
+    assert kinds(finish(control, 2, 5, instance=2)) == ["Score", "Score", "Extract", "Extract"]
+    finish(control, 10, instance=1)
+    assert control.handle(Extracted(0, (), 0), instance=1) == []
+    assert kinds(finish(control, 6, instance=0)) == ["Score"]
 
 
 def test_free_rows_get_queued_samples_and_nothing_moves_while_some_wait() -> None:

@@ -71,6 +71,14 @@ def test_moving_costs_what_the_cheaper_way_costs() -> None:
     assert fast.run(batch, policy=Policy(r_t=2, m=1)).generation_ms == pytest.approx(108 + 9 * 10, abs=1e-3)
 
 
+def test_a_tail_that_finished_before_it_could_move_leaves_the_chance_to_the_rest() -> None:
+    # at 40 ms five are left; the one of instance 1 is to move to instance 0, hears of it at 60 and ended at 50
+    batch = Batch.even([50, 45, 2, 2, 2, 2, 2, 6, 2, 5, 40, 35], instances=3)
+    outcome = Simulator(costs(message_ms=20.0, max_rows=4)).run(batch, policy=Policy(r_t=5, m=1))
+    assert outcome.moved == 2  # both of instance 2, which instance 0 has room for now
+    assert outcome.generation_ms == 490
+
+
 @settings(max_examples=40, deadline=None)
 @given(
     lengths=st.lists(st.integers(1, 30), min_size=1, max_size=30),
