@@ -5,33 +5,18 @@ Megatron side would silently compute differently is refused here by name. No tor
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from fusedrl.config.numbers import divisors
 from fusedrl.data.json_object import JsonObject
+from fusedrl.models.rope_settings import POSITIONS, UNSCALED, Rope, read_rope
 from fusedrl.parallel.layout import Layout
 
 FAMILIES = {"llama": "Llama", "mistral": "Mistral", "qwen2": "Qwen2", "qwen3": "Qwen3"}
 EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts")  # what families call their number of experts
-ROPE_TYPES = ("default", "linear", "llama3")
-ROPE_NUMBERS = {  # what a type cannot be computed without
-    "linear": ("factor",),
-    "llama3": ("factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings"),
-}
-ROPE_KEYS = ("rope_theta", "rope_type", "type")  # the other keys of a rotary embedding are its type's numbers
-POSITIONS = "max_position_embeddings"
 VOCAB_MULTIPLE = 128
-
-
-@dataclass(frozen=True)
-class Rope:
-    """Rotary positions; `scaling` holds Hugging Face's numbers for its type (factor, low_freq_factor, ...)."""
-
-    theta: float = 10000.0
-    type: str = "default"
-    scaling: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -48,7 +33,7 @@ class Architecture:
     vocab_size: int
     max_position: int = 2048
     rms_norm_eps: float = 1e-6
-    rope: Rope = Rope()
+    rope: Rope = UNSCALED
     tied: bool = False
     qkv_bias: bool = False
     initializer_range: float = 0.02
@@ -59,8 +44,6 @@ class Architecture:
     def __post_init__(self) -> None:
         if self.family not in FAMILIES:
             raise ValueError(f"model_type={self.family!r} is not one of {', '.join(FAMILIES)}")
-        if self.rope.type not in ROPE_TYPES:
-            raise ValueError(f"rope_type={self.rope.type!r} is not one of {', '.join(ROPE_TYPES)}")
         if self.num_heads % self.num_kv_heads:
             raise ValueError(
                 f"num_attention_heads={self.num_heads} is not a multiple of num_key_value_heads={self.num_kv_heads}"
@@ -179,7 +162,7 @@ def _values(config: JsonObject) -> dict[str, Any]:
         "vocab_size": config.size("vocab_size"),
         "max_position": config.size(POSITIONS, default=2048),
         "rms_norm_eps": config.number("rms_norm_eps", default=1e-6),
-        "rope": _rope(config),
+        "rope": read_rope(config),
         "tied": config.flag("tie_word_embeddings", default=False),
         "qkv_bias": family == "qwen2",
         "initializer_range": config.number("initializer_range", default=0.02),
@@ -198,21 +181,6 @@ def _head_dim(config: JsonObject) -> int:
             f"{config.where}: hidden_size={hidden} is not a multiple of num_attention_heads={heads}; set head_dim"
         )
     return hidden // heads
-
-
-def _rope(config: JsonObject) -> Rope:
-    values = config.inner("rope_parameters")
-    if not values.values:
-        values = config.inner("rope_scaling")
-    theta = values.number("rope_theta", default=config.number("rope_theta", default=10000.0))
-    kind = values.text("rope_type", default=values.text("type", default="default"))
-    if kind not in ROPE_TYPES:
-        raise ValueError(f"{values.where}: rope_type={kind!r} is not one of {', '.join(ROPE_TYPES)}")
-    given = [name for name, value in values.values.items() if value is not None and name not in ROPE_KEYS]
-    needed = ROPE_NUMBERS.get(kind, ())
-    return Rope(
-        theta=theta, type=kind, scaling={name: values.number(name) for name in dict.fromkeys([*needed, *given])}
-    )
 
 
 def _refuse_unsupported(config: JsonObject) -> None:

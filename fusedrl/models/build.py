@@ -29,7 +29,7 @@ from fusedrl.models.implementation import AUTO, Chosen, Implementation, check_ro
 from fusedrl.models.norm import LocalNorm
 from fusedrl.models.options import PLAIN, Recompute, StageOptions
 from fusedrl.models.random_weights import random_source
-from fusedrl.models.rope import inverse_frequencies
+from fusedrl.models.rope import inverse_frequencies, softmax_scale
 from fusedrl.models.value_head import ValueHead
 from fusedrl.models.weights import PARTITION_DIM
 from fusedrl.parallel import groups as parallel_groups
@@ -175,6 +175,7 @@ def transformer_config(
         add_bias_linear=False,
         add_qkv_bias=arch.qkv_bias,
         qk_layernorm=arch.qk_norm,
+        softmax_scale=softmax_scale(arch.rope, head_dim=arch.head_dim),
         attention_softmax_in_fp32=True,
         hidden_dropout=0.0,
         attention_dropout=0.0,

@@ -111,6 +111,7 @@ class CachedDecoder:
         self._eps: float = config.layernorm_epsilon
         self._activation: Callable[[Tensor], Tensor] = config.activation_func
         self._gated: bool = config.gated_linear_unit
+        self._scale: float | None = config.softmax_scale
         self._tp = model.pg_collection.tp
         self._tp_size, self._tp_rank = self._tp.size(), self._tp.rank()
         self._cos_TD, self._sin_TD = _rope_tables(model, max_length=max_length, like=self.layers[0].qkv)
@@ -162,7 +163,9 @@ class CachedDecoder:
             keys_RGTD, values_RGTD = cache.read(layer, rows=rows, length=length)
             # a group's query heads stand where the positions of a query would: no key is repeated for them
             query_RGQD = qkv_RGHD[:, :, : self.queries]
-            context_RGQD = F.scaled_dot_product_attention(query_RGQD, keys_RGTD, values_RGTD, attn_mask=mask_R11T)
+            context_RGQD = F.scaled_dot_product_attention(
+                query_RGQD, keys_RGTD, values_RGTD, attn_mask=mask_R11T, scale=self._scale
+            )
             return context_RGQD.reshape(rows, -1)
 
         hidden_NH = self._embed(part.token_R) if hidden_NH is None else hidden_NH
@@ -212,6 +215,7 @@ class CachedDecoder:
             key_PTGD.transpose(1, 2),
             qkv_PTGHD[:, :, :, self.queries + 1].transpose(1, 2),
             is_causal=True,
+            scale=self._scale,
             enable_gqa=self.queries > 1,
         )
         return context.transpose(1, 2).flatten(2).flatten(0, 1)

@@ -18,9 +18,6 @@ def _reasons(model: Any) -> list[str]:
         "multi-latent attention": bool(getattr(config, "multi_latent_attention", False)),
         "gated attention": bool(getattr(config, "attention_output_gate", False)),
         "sliding-window attention": getattr(config, "window_size", None) is not None,
-        f"softmax_scale={getattr(config, 'softmax_scale', None)}, only 1/sqrt(head_dim)": (
-            getattr(config, "softmax_scale", None) is not None
-        ),
         "clamped activations": getattr(config, "activation_func_clamp_value", None) is not None,
         f"position_embedding_type={model.position_embedding_type}, only rope": model.position_embedding_type != "rope",
         "interleaved rotary pairs": bool(config.rotary_interleaved),

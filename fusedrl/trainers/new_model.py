@@ -2,7 +2,8 @@
 
 from fusedrl.config.schema import NewModelConfig
 from fusedrl.data.characters import BOS_ID, EOS_ID, PAD_ID
-from fusedrl.models.architecture import Architecture, Rope
+from fusedrl.models.architecture import Architecture
+from fusedrl.models.rope_settings import Rope
 
 
 def new_architecture(new: NewModelConfig, *, vocab_size: int) -> Architecture:

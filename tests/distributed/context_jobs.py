@@ -13,6 +13,7 @@ from torch import Tensor
 from fusedrl.config.schema import MegatronConfig, OptimConfig, ScheduleConfig
 from fusedrl.models.build import build_model
 from fusedrl.models.options import StageOptions
+from fusedrl.models.rope_settings import Rope
 from fusedrl.parallel.context import gather_parts, gather_results, share_positions
 from fusedrl.parallel.groups import build_groups
 from fusedrl.parallel.layout import Layout
@@ -27,6 +28,8 @@ from fusedrl.trainers.roles import RoleSpec, build_trained_role, make_executor
 from fusedrl.trainers.sft import sft_loss
 from tests.distributed.trainer_jobs import random_samples
 from tests.fusedrl.pipeline.law_jobs import ARCH
+
+YARN = Rope(theta=50.0, type="yarn", scaling={"factor": 4.0, "original_max_position_embeddings": 4.0, "beta_fast": 2.0})
 
 
 def gathered(length: int) -> dict[str, Any]:
@@ -53,10 +56,13 @@ def gathered(length: int) -> dict[str, Any]:
 def whole_logits(
     layout: tuple[int, ...], *, shapes: list[tuple[int, int]], options: StageOptions, family: str = "qwen2"
 ) -> list[list[Any]]:
-    """[B, T, V] of one stage that holds the whole model, put together on every rank, for each micro-batch."""
+    """[B, T, V] of one stage that holds the whole model, put together on every rank, for each micro-batch.
+
+    Qwen3's positions are scaled by yarn.
+    """
     plan = Layout(*layout)
     groups = build_groups(plan)
-    arch = replace(ARCH, family=family, qkv_bias=family == "qwen2")
+    arch = replace(ARCH, family=family, qkv_bias=family == "qwen2", rope=YARN if family == "qwen3" else Rope())
     module = build_model(arch, groups, seed=3, options=options, padded_vocab=256)
     model = megatron_model("actor", module, layout=plan, rank=dist.get_rank())
     generator = torch.Generator().manual_seed(2)

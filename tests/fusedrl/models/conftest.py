@@ -25,11 +25,19 @@ LLAMA3 = {
     "high_freq_factor": 4.0,
     "original_max_position_embeddings": 16,
 }
+LINEAR = {"rope_type": "linear", "rope_theta": 50.0, "factor": 8.0}
+YARN = {
+    "rope_type": "yarn",
+    "rope_theta": 50.0,
+    "factor": 4.0,
+    "original_max_position_embeddings": 16,
+    "beta_fast": 2.0,
+}
 FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
     "llama": ("Llama", {}),
     "llama3-tied": ("Llama", {"tie_word_embeddings": True, "rope_parameters": LLAMA3}),
-    "mistral": ("Mistral", {"num_key_value_heads": 4}),
-    "qwen2-tied": ("Qwen2", {"tie_word_embeddings": True, "head_dim": 8}),
+    "mistral": ("Mistral", {"num_key_value_heads": 4, "rope_parameters": LINEAR}),
+    "qwen2-tied": ("Qwen2", {"tie_word_embeddings": True, "head_dim": 8, "rope_parameters": YARN}),
     "qwen3": ("Qwen3", {"rope_parameters": {"rope_type": "default", "rope_theta": 700.0}}),
 }
 

@@ -51,14 +51,6 @@ def test_transformers_reads_the_config_as_it_was(
     assert (ours.num_labels == 1) == (head == "value")
 
 
-def test_old_and_new_rope_keys_say_the_same() -> None:
-    scaling = {"factor": 2.0}
-    old = CONFIG | {"rope_theta": 500.0, "rope_scaling": {"type": "linear", **scaling}}
-    new = CONFIG | {"rope_parameters": {"rope_theta": 500.0, "rope_type": "linear", **scaling}}
-    expected = Rope(theta=500.0, type="linear", scaling=scaling)
-    assert Architecture.from_config(old).rope == Architecture.from_config(new).rope == expected
-
-
 def test_defaults_are_hugging_faces() -> None:
     arch = Architecture.from_config(CONFIG)
     assert (arch.num_kv_heads, arch.head_dim, arch.rope, arch.tied) == (8, 4, Rope(), False)
@@ -88,7 +80,7 @@ def test_end_tokens_are_a_set_of_one_or_several() -> None:
         ({"mlp_bias": True}, "mlp_bias=true"),
         ({"num_key_value_heads": 3}, "num_attention_heads=8 is not a multiple of num_key_value_heads=3"),
         ({"hidden_size": 36}, "hidden_size=36 is not a multiple of num_attention_heads=8"),
-        ({"rope_parameters": {"rope_type": "yarn"}}, "rope_type='yarn'"),
+        ({"rope_parameters": {"rope_type": "longrope"}}, "rope_type='longrope'"),
         ({"model_type": "mistral", "sliding_window": 8, "max_position_embeddings": 64}, "sliding_window=8 is shorter"),
         ({"model_type": "qwen2", "sliding_window": 8, "use_sliding_window": True}, "sliding_window=8"),
     ],

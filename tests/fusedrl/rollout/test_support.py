@@ -33,7 +33,6 @@ def test_dense_rope_model_is_supported():
         (model(config={"normalization": "LayerNorm"}), "normalization=LayerNorm"),
         (model(config={"num_moe_experts": 8}), "num_moe_experts=8"),
         (model(config={"window_size": (128, 0)}), "sliding-window"),
-        (model(config={"softmax_scale": 0.1}), "softmax_scale=0.1"),
         (model(config={"tensor_model_parallel_size": 4}), "tensor_model_parallel_size=4 exceeds num_query_groups=2"),
     ],
 )

@@ -31,9 +31,22 @@ FAMILIES: dict[str, dict[str, Any]] = {
         }
     },
     "qwen2": {},
-    "qwen2_tied": {"tie_word_embeddings": True},
+    "qwen2_tied": {
+        "tie_word_embeddings": True,
+        "rope_parameters": {
+            "rope_type": "yarn",
+            "rope_theta": 50.0,
+            "factor": 4.0,
+            "original_max_position_embeddings": 32,
+            "beta_fast": 2.0,
+        },
+    },
     "qwen3": {"head_dim": 16},
-    "qwen3_tied": {"head_dim": 16, "tie_word_embeddings": True},
+    "qwen3_tied": {
+        "head_dim": 16,
+        "tie_word_embeddings": True,
+        "rope_parameters": {"rope_type": "linear", "rope_theta": 50.0, "factor": 8.0},
+    },
 }
 # vLLM's attention on the CPU takes heads of 32 and more
 WIDE = {"hidden_size": 128, "head_dim": 32, "initializer_range": 0.12}
