@@ -4,6 +4,9 @@ IN carries chunks of numbered samples, OUT one answer per sample, with its numbe
 parent knows at every moment which sample is being worked on. It imports neither torch nor megatron and is ready in a
 fraction of a second.
 
+A scheduler's signals to all processes of a job (SIGUSR1, SIGTERM) are the trainer's business: it ends its step first,
+for which it needs scores. A worker that must go is killed.
+
 It ends with its parent, whatever the user's code is doing. A thread that reads IN kills the whole process group at end
 of file, children of the user's code included. Where that code holds the interpreter lock (a runaway regular expression)
 no thread runs: a timer of faulthandler's, in C, ends the process some limits later.
@@ -33,6 +36,8 @@ def main(arguments: list[str]) -> None:
     incoming, outgoing = int(requests_fd), int(answers_fd)
     for descriptor in (incoming, outgoing):
         os.set_inheritable(descriptor, False)  # a child of the user's code must not hold the pipes open
+    for number in (signal.SIGUSR1, signal.SIGTERM):
+        signal.signal(number, lambda number, frame: None)  # SIG_IGN would pass to programs that the user's code starts
     chunks: Chunks = queue.SimpleQueue()
     threading.Thread(target=_read, args=(incoming, chunks), daemon=True).start()
     try:

@@ -16,11 +16,12 @@ from pathlib import Path
 from typing import Any
 
 import torch.distributed as dist
+from torch import Tensor
 
 from fusedrl.checkpoint.choose import Saved, exactly, last_good
-from fusedrl.checkpoint.folder import remove_leftovers
+from fusedrl.checkpoint.folder import remove_leftovers, step_folder
 from fusedrl.checkpoint.saver import Saver
-from fusedrl.checkpoint.snapshot import restore_models, restore_random, take_snapshot
+from fusedrl.checkpoint.snapshot import read_beside, restore_models, restore_random, take_snapshot
 from fusedrl.config.load import to_yaml
 from fusedrl.config.schema import BaseTrainerConfig, Config
 from fusedrl.data.sampler import RowSampler
@@ -28,6 +29,7 @@ from fusedrl.models.optimizer_state import adam_steps
 from fusedrl.parallel.comm import all_gather_object
 from fusedrl.trainers.resuming import changes, check_keys, check_same, checkpoints_of
 from fusedrl.trainers.roles import TrainedRole
+from fusedrl.trainers.stopping import Stopped, asked_anywhere
 
 _PATIENCE = 0.8  # of trainer.timeout_s, for a file that is waited for
 
@@ -118,17 +120,31 @@ class Checkpoints:
         self._tell(values, alike=alike)
         return dict(values["run"])
 
-    def step_done(self, step: int, *, last: bool, values: Mapping[str, Any]) -> bool:
+    def saved_tensor(self, name: str) -> Tensor:
+        """One of the `tensors` that were saved with the state that the run started from."""
+        assert self.start.saved is not None
+        return read_beside(self.start.saved.folder, name)
+
+    def step_done(
+        self, step: int, *, last: bool, values: Mapping[str, Any], tensors: Mapping[str, Tensor] | None = None
+    ) -> bool:
         """Save after this step where that is due, commit what was under way; whether it was due.
 
-        values: what else the run needs to go on, JSON's types. Raises SaveError.
+        values: what else the run needs to go on, JSON's types; tensors: flat ones, fp32 or bytes. Raises SaveError; and
+        Stopped, once the state is there, where a rank was asked to stop and this step is not the last.
         """
-        due = last or (self.config.trainer.save_freq > 0 and step % self.config.trainer.save_freq == 0)
+        asked = None if last else asked_anywhere()
+        due = last or asked or (self.config.trainer.save_freq > 0 and step % self.config.trainer.save_freq == 0)
         self.saver.advance()
         if due:
             trained = {name: role.trained for name, role in self.models.items()}
-            self.saver.save(step, lambda: take_snapshot(trained), command=self.command, values=self._values(values))
-        return due
+            self.saver.save(
+                step, lambda: take_snapshot(trained, tensors), command=self.command, values=self._values(values)
+            )
+        if asked:
+            self.finish()
+            raise Stopped(step, asked, step_folder(self.saver.checkpoints, step))
+        return bool(due)
 
     def finish(self) -> None:
         """Wait for the last state."""

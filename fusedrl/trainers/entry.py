@@ -4,6 +4,7 @@
     with set_up(ppo_run(config)) as (ppo, steps): ...
 
 What goes wrong while a run is set up is the user's to mend: it ends as a bad configuration does, one line and code 2.
+A run that is asked to stop (stopping.py) ends with RESUMABLE, on which launch/slurm.sbatch queues the job again.
 """
 
 import os
@@ -17,6 +18,7 @@ from fusedrl.config.cli import stop
 from fusedrl.config.errors import ConfigError
 
 FAILED = 1  # exit codes
+RESUMABLE = 75  # EX_TEMPFAIL of sysexits.h: the same command goes on
 INTERRUPTED = 130  # as a shell has it: 128 + SIGINT
 CONNECTIONS = "CUDA_DEVICE_MAX_CONNECTIONS"
 Run = TypeVar("Run")
@@ -40,13 +42,19 @@ def overlap_tensor_parallel(*, largest_tp: int) -> None:
 
 @contextmanager
 def set_up(run: AbstractContextManager[Run]) -> Iterator[Run]:
-    """Enters `run`; its ValueErrors and OSErrors on the way in become ConfigErrors, those of the run itself do not."""
+    """Enters `run`; its ValueErrors and OSErrors on the way in become ConfigErrors, those of the run itself do not.
+
+    From then on SIGUSR1 and SIGTERM end the run after its step, saved (stopping.py).
+    """
+    from fusedrl.trainers.stopping import heeding
+
     with ExitStack() as entered:
         try:
             made = entered.enter_context(run)
         except (ValueError, OSError) as error:
             raise ConfigError([" ".join(str(error).split())]) from error
-        yield made
+        with heeding():
+            yield made
 
 
 def lost_contact(error: RuntimeError) -> str | None:
@@ -71,12 +79,13 @@ def in_world(command: str, run: Callable[[], None], *, timeout_s: float) -> None
 
     A pass that failed has told why, on the rank where it failed first: the ranks end with code 1 and no more words. So
     has a stream of samples.
-    A state that could not be saved is known to all ranks: the first tells, then they end with code 1. A rank that
-    loses another one outside a pass says so in one line.
+    A state that could not be saved is known to all ranks: the first tells, then they end with code 1; so is a run that
+    was asked to stop and is saved, with code 75. A rank that loses another one outside a pass says so in one line.
     """
     from fusedrl.checkpoint.saver import SaveError
     from fusedrl.pipeline.failure import TELL_S, PipelineError
     from fusedrl.stream.client import StreamError
+    from fusedrl.trainers.stopping import Stopped
     from fusedrl.trainers.world import joined
 
     try:
@@ -84,12 +93,12 @@ def in_world(command: str, run: Callable[[], None], *, timeout_s: float) -> None
             run()
     except ConfigError as error:
         stop(command, error.problems)
-    except SaveError as error:
+    except (SaveError, Stopped) as error:
         if is_first_rank():
             print(f"fusedrl.{command}: {error}", file=sys.stderr, flush=True)
         else:
             time.sleep(TELL_S)  # a rank that ends first has the launcher end the one that tells
-        sys.exit(FAILED)
+        sys.exit(RESUMABLE if isinstance(error, Stopped) else FAILED)
     except (PipelineError, StreamError):
         sys.exit(FAILED)
     except RuntimeError as error:

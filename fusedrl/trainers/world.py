@@ -34,7 +34,10 @@ def joined(*, timeout_s: float) -> Iterator[torch.device]:
 
 
 def end_with_launcher(*, every_s: float = 1.0) -> None:
-    """End this rank when its launcher is gone (killed, out of memory): nobody would stop it otherwise."""
+    """End this rank when its launcher is gone (killed, out of memory): nobody would stop it otherwise.
+
+    By SIGKILL: a rank that waits for another one for ever takes no other signal (stopping.py).
+    """
     if "TORCHELASTIC_RUN_ID" not in os.environ:
         return
     launcher = os.getppid()
@@ -42,7 +45,7 @@ def end_with_launcher(*, every_s: float = 1.0) -> None:
     def watch() -> None:
         while os.getppid() == launcher:
             time.sleep(every_s)
-        os.kill(os.getpid(), signal.SIGTERM)
+        os.kill(os.getpid(), signal.SIGKILL)
 
     threading.Thread(target=watch, name="fusedrl-launcher-watch", daemon=True).start()
 

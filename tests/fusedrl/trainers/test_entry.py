@@ -1,6 +1,7 @@
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
+from pathlib import Path
 
 import pytest
 import torch.distributed as dist
@@ -12,6 +13,7 @@ from fusedrl.config.load import load
 from fusedrl.pipeline.failure import TELL_S, PipelineError
 from fusedrl.trainers import entry, preflight, world
 from fusedrl.trainers.entry import CONNECTIONS, in_world, overlap_tensor_parallel, set_up
+from fusedrl.trainers.stopping import Stopped
 
 
 @pytest.fixture(autouse=True)
@@ -29,6 +31,7 @@ def raising(error: BaseException) -> None:
     [
         (PipelineError("told already"), 1, ""),
         (SaveError("step 2 could not be saved: rank 1: no space"), 1, "fusedrl.ppo: step 2 could not be saved: rank 1"),
+        (Stopped(3, "SIGUSR1", Path("run/global_step_3")), 75, "fusedrl.ppo: SIGUSR1: stopped after step 3, saved in"),
         (KeyboardInterrupt(), 130, "fusedrl.ppo: interrupted"),
         (ConfigError(["a.b=1: must be 2"]), 2, "fusedrl.ppo: 1 problem in the configuration"),
     ],

@@ -1,0 +1,56 @@
+"""A run that is asked to stop ends its step, saves its state, and says so; the same command goes on from there.
+
+    SIGUSR1   Slurm's warning before the time limit or a preemption (sbatch --signal=USR1@120)
+    SIGTERM   a launcher or a scheduler that ends the job
+
+    with heeding():                    # from the end of the set-up on; before it there is nothing to save
+        ...
+        if (name := asked_anywhere()): # at the end of a step, by all ranks: one that was asked stops all
+            raise Stopped(step, name, folder)
+
+A handler only notes the signal, so a rank that hangs is not ended by it: whoever sends SIGTERM sends SIGKILL later.
+"""
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+
+from fusedrl.parallel.comm import all_gather_object
+
+SIGNALS = (signal.SIGUSR1, signal.SIGTERM)
+_came: list[str] = []  # a process has one set of handlers
+
+
+class Stopped(Exception):
+    """The run ended before its last step, on request; raised alike on every rank. folder: of the saved step."""
+
+    def __init__(self, step: int, name: str, folder: Path) -> None:
+        super().__init__(f"{name}: stopped after step {step}, saved in {folder}; the same command goes on from there")
+        self.step = step
+
+
+@contextmanager
+def heeding() -> Iterator[None]:
+    """Note the signals instead of ending by them. Outside the main thread, which alone may set handlers, do nothing."""
+    _came.clear()
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.signal(number, _note) for number in SIGNALS}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def asked_anywhere() -> str | None:
+    """The signal that came to the first rank which got one, on every rank. A collective of all ranks."""
+    return next((name for name in all_gather_object(_came[0] if _came else None) if name is not None), None)
+
+
+def _note(number: int, frame: FrameType | None) -> None:
+    _came.append(signal.Signals(number).name)
