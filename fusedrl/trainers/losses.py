@@ -19,6 +19,7 @@ from fusedrl.pipeline.tokens import next_tokens
 from fusedrl.rl import losses
 from fusedrl.rl.aggregate import normalizer
 from fusedrl.rl.alignment import outputs_for_response
+from fusedrl.rl.masked import working
 from fusedrl.trainers.roles import Role
 
 
@@ -74,7 +75,7 @@ def value_loss(config: CriticConfig, mask_BR: Tensor, *, critic: Role) -> LossFu
 
     def loss(values: Tensor, batch: MicroBatch) -> tuple[Tensor, dict[str, Tensor]]:
         mask_BR = batch["mask"]
-        values_BS = critic.pipeline.tokens.spread(values.squeeze(-1).float(), batch)
+        values_BS = critic.pipeline.tokens.spread(working(values.squeeze(-1)), batch)
         values_BR = outputs_for_response(values_BS, batch["prompt_lengths"], width=mask_BR.shape[1])
         return losses.value_loss(
             values_BR,

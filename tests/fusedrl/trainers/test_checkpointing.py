@@ -18,6 +18,7 @@ JOBS = "tests.fusedrl.trainers.checkpoint_jobs"
 FOUR_STEPS = ["trainer.total_training_steps=4", "trainer.save_freq=1", "trainer.export_hf=false"]
 LEARNS = ["actor_rollout_ref.actor.optim.lr=1e-3", "actor_rollout_ref.actor.optim.lr_decay_style=linear"]
 LEARNS += ["critic.optim.lr=1e-3", "critic.optim.lr_warmup_steps=3"]
+TWO_UPDATES = ["actor_rollout_ref.actor.ppo_mini_batch_size=4"]  # of each step
 ADAPTIVE = ["algorithm=ppo_kl", "algorithm.kl_ctrl.type=adaptive", "algorithm.kl_ctrl.horizon=50"]
 
 
@@ -76,7 +77,7 @@ def test_from_any_step_it_is_the_uninterrupted_run(ranks: RankPool, parent: Path
 @pytest.mark.parametrize(
     ("world", "more"),
     [
-        (2, ["algorithm=grpo", "actor_rollout_ref.actor.megatron.use_distributed_optimizer=true"]),
+        (2, ["algorithm=grpo", "actor_rollout_ref.actor.megatron.use_distributed_optimizer=true", *TWO_UPDATES]),
         (
             4,
             [
@@ -99,6 +100,9 @@ def test_every_optimizer_goes_on_to_the_bit(ranks: RankPool, parent: Path, world
     for found in ranks.run(f"{JOBS}:several", world=world, runs=runs):
         assert found["resumed"]["metrics"] == found["whole"]["metrics"][2:]
         assert differing(found["whole"], found["resumed"]) == []
+        if more[-1:] == TWO_UPDATES:  # rates of the last step's two updates: the counter counts updates, not steps
+            rates = [1e-3 * left / 8 for left in (2, 1)]
+            assert found["resumed"]["metrics"][-1]["actor/lr"] == pytest.approx(sum(rates) / 2, rel=1e-6)
 
 
 def one_model_arguments(folder: Path, *, command: str, run: str) -> list[str]:
