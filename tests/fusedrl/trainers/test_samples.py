@@ -1,5 +1,6 @@
 import torch
 
+from fusedrl.pipeline.microbatch import gather_microbatches
 from fusedrl.rollout.requests import Completion
 from fusedrl.trainers.samples import gather_samples
 
@@ -28,3 +29,13 @@ def test_an_empty_response_is_a_row_without_a_valid_token() -> None:
     assert samples.tokens_BS.tolist() == [[1, 2]]
     assert not bool(samples.mask_BR.any())
     assert torch.equal(samples.response_lengths_B, torch.tensor([0]))
+
+
+def test_a_short_row_beside_a_long_one_has_positions_from_zero() -> None:
+    """Three tokens beside five: positions 0, 1, 2, with the two that are missing behind them."""
+    completions = [completion(0, (5, 6), (7,), "stop"), completion(1, (5, 6, 7, 8), (9,), "stop")]
+    samples = gather_samples(completions, max_response_length=2, pad_id=0)
+    (microbatch,) = gather_microbatches(samples.tokens_BS, lengths_B=samples.lengths_B, groups=[torch.arange(2)])
+    real_B5 = torch.arange(5) < samples.lengths_B[:, None]
+    assert microbatch.tokens_BT[0][real_B5[0]].tolist() == [5, 6, 7]
+    assert microbatch.position_ids_BT()[0][real_B5[0]].tolist() == [0, 1, 2]
