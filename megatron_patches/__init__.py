@@ -8,9 +8,9 @@ each file are changed, in this process. See docs/megatron_patches.md for the lis
 
 import torch
 
-from megatron_patches import attention_buffer, context_rope, gradients, layers, model, optimizer, rng
+from megatron_patches import attention_buffer, context_rope, experts, gradients, layers, model, optimizer, rng
 
-PATCHES = (layers, model, context_rope, attention_buffer, gradients, optimizer, rng)
+PATCHES = (layers, model, context_rope, experts, attention_buffer, gradients, optimizer, rng)
 
 _applied: tuple[str, ...] = ()
 

@@ -1,7 +1,8 @@
 """What a Hugging Face config.json says about a model, and whether a layout can hold it.
 
-Families: llama, mistral, qwen2, qwen3 (dense, RMSNorm, SwiGLU, rotary positions, grouped-query attention). What the
-Megatron side would silently compute differently is refused here by name. No torch: configs are validated with this.
+Families: llama, mistral, qwen2, qwen3 (dense, RMSNorm, SwiGLU, rotary positions, grouped-query attention), and
+qwen3_moe, which is qwen3 with experts. What the Megatron side would silently compute differently is refused here by
+name. No torch: configs are validated with this.
 """
 
 from collections.abc import Mapping
@@ -11,11 +12,12 @@ from typing import Any
 
 from fusedrl.config.numbers import divisors
 from fusedrl.data.json_object import JsonObject
+from fusedrl.models.experts import FAMILY as WITH_EXPERTS
+from fusedrl.models.experts import Experts, read_experts
 from fusedrl.models.rope_settings import POSITIONS, UNSCALED, Rope, read_rope
 from fusedrl.parallel.layout import Layout
 
-FAMILIES = {"llama": "Llama", "mistral": "Mistral", "qwen2": "Qwen2", "qwen3": "Qwen3"}
-EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts")  # what families call their number of experts
+FAMILIES = {"llama": "Llama", "mistral": "Mistral", "qwen2": "Qwen2", "qwen3": "Qwen3", "qwen3_moe": "Qwen3Moe"}
 VOCAB_MULTIPLE = 128
 
 
@@ -40,10 +42,13 @@ class Architecture:
     bos_token_id: int | None = None
     eos_token_ids: tuple[int, ...] = ()
     pad_token_id: int | None = None
+    experts: Experts | None = None
 
     def __post_init__(self) -> None:
         if self.family not in FAMILIES:
             raise ValueError(f"model_type={self.family!r} is not one of {', '.join(FAMILIES)}")
+        if (self.experts is None) == (self.family == WITH_EXPERTS):
+            raise ValueError(f"model_type={self.family!r} has experts={self.experts}")
         if self.num_heads % self.num_kv_heads:
             raise ValueError(
                 f"num_attention_heads={self.num_heads} is not a multiple of num_key_value_heads={self.num_kv_heads}"
@@ -54,11 +59,18 @@ class Architecture:
     @property
     def qk_norm(self) -> bool:
         """RMSNorm on each head's query and key (Qwen3)."""
-        return self.family == "qwen3"
+        return self.family in ("qwen3", WITH_EXPERTS)
 
     @property
     def heads_per_group(self) -> int:
         return self.num_heads // self.num_kv_heads
+
+    def expert_layers(self, layers: range | None = None) -> tuple[int, ...]:
+        """Which of `layers`, or of all, have experts; counted from 0."""
+        if self.experts is None:
+            return ()
+        dense = self.experts.dense_layers
+        return tuple(layer for layer in layers or range(self.num_layers) if layer not in dense)
 
     @classmethod
     def from_folder(cls, folder: str | Path) -> "Architecture":
@@ -111,6 +123,8 @@ class Architecture:
             "torch_dtype": dtype,
             "use_cache": True,
         }
+        if self.experts is not None:
+            config |= self.experts.to_config()
         if head == "value":
             config |= {"num_labels": 1, "id2label": {"0": "LABEL_0"}, "label2id": {"LABEL_0": 0}}
         if self.family == "mistral":
@@ -131,6 +145,7 @@ def check_layout(arch: Architecture, layout: Layout, *, key: str) -> None:
         (arch.num_heads, "num_attention_heads"),
         (arch.num_kv_heads, "num_key_value_heads"),
         (arch.ffn_hidden_size, "intermediate_size"),
+        *([(arch.experts.ffn_hidden_size, "moe_intermediate_size")] if arch.experts else []),
     ):
         if size % layout.tp:
             raise ValueError(
@@ -169,6 +184,7 @@ def _values(config: JsonObject) -> dict[str, Any]:
         "bos_token_id": config.token_id("bos_token_id"),
         "eos_token_ids": config.token_ids("eos_token_id"),
         "pad_token_id": config.token_id("pad_token_id"),
+        "experts": read_experts(config),
     }
 
 
@@ -185,12 +201,7 @@ def _head_dim(config: JsonObject) -> int:
 
 def _refuse_unsupported(config: JsonObject) -> None:
     family, where = config.text("model_type"), config.where
-    for name in EXPERTS:
-        if config.values.get(name):
-            raise ValueError(
-                f"{where}: {name}={config.values[name]}: mixtures of experts are not supported; Megatron-Core has one "
-                "scale of auxiliary losses a process, which the models of a fused pass would share; take a dense model"
-            )
+    read_experts(config)
     if family not in FAMILIES:
         raise ValueError(f"{where}: model_type={family!r} is not supported; one of {', '.join(FAMILIES)} is")
     activation = config.text("hidden_act", default="silu")

@@ -12,21 +12,14 @@ from typing import Any, Literal
 
 import torch
 from megatron.core.models.gpt import GPTModel
-from megatron.core.models.gpt.gpt_layer_specs import (
-    get_gpt_layer_local_spec,
-    get_gpt_layer_with_transformer_engine_spec,
-)
 from megatron.core.tensor_parallel import random as tp_random
 from megatron.core.tensor_parallel import set_tensor_model_parallel_attributes
-from megatron.core.transformer.spec_utils import ModuleSpec
-from megatron.core.transformer.transformer_block import TransformerBlockSubmodules, get_num_layers_to_build
 from megatron.core.transformer.transformer_config import TransformerConfig
 
 from fusedrl.models.architecture import Architecture, check_layout, pad_vocab
-from fusedrl.models.attention import GatheringAttention, PackedAttention
 from fusedrl.models.fill import fill, rules_of
 from fusedrl.models.implementation import AUTO, Chosen, Implementation, check_rows, choose
-from fusedrl.models.norm import LocalNorm
+from fusedrl.models.layer_spec import expert_settings, layer_spec
 from fusedrl.models.options import PLAIN, Recompute, StageOptions
 from fusedrl.models.random_weights import random_source
 from fusedrl.models.rope import inverse_frequencies, softmax_scale
@@ -34,7 +27,7 @@ from fusedrl.models.value_head import ValueHead
 from fusedrl.models.weights import PARTITION_DIM
 from fusedrl.parallel import groups as parallel_groups
 from fusedrl.parallel.layout import Layout
-from megatron_patches import attention_buffer
+from megatron_patches import attention_buffer, experts
 
 Head = Literal["lm", "value"]
 
@@ -74,18 +67,21 @@ def build_model(
         raise ValueError(
             f"{key}: padded_vocab={padded} must hold {arch.vocab_size} tokens and be a multiple of tp={tp}"
         )
-    chosen = choose(implementation, key=key)
+    chosen = choose(implementation, key=key, experts=arch.experts is not None)
     check_rows(chosen, cp=cp, packed=options.packed, key=key)
     _ensure_rng_tracker(groups.tp.rank())
     attention_buffer.apply()  # on CUDA, too: local attention takes its scratch from there
+    if arch.experts:
+        experts.define_kernel()
     config = transformer_config(arch, tp=tp, pp=pp, cp=cp, dtype=dtype, chosen=chosen, options=options)
     # set after its own check, which allows it with one schedule of Megatron's alone
     config.delay_wgrad_compute = delay_weight_gradients and chosen.transformer_engine
+    before = sum(layers[: groups.pp.rank()])
+    mine = range(before, before + layers[groups.pp.rank()])
     if not options.layers.even:
-        config.pipeline_model_parallel_layout = _ThisStage(layers[groups.pp.rank()], sum(layers[: groups.pp.rank()]))
-    model = _gpt_model(
-        arch, groups, config=config, chosen=chosen, head=head, padded_vocab=padded, packed=options.packed
-    )
+        config.pipeline_model_parallel_layout = _ThisStage(len(mine), before)
+    spec = layer_spec(arch, chosen, config=config, layers=mine, packed=options.packed)
+    model = _gpt_model(arch, groups, config=config, spec=spec, head=head, padded_vocab=padded)
     model.arch, model.head, model.padded_vocab, model.packed = arch, head, padded, options.packed
     model.to(device=_device(), dtype=dtype)  # torch's RMSNorm does not read params_dtype
     _mark_partitions(model)
@@ -123,16 +119,15 @@ def _gpt_model(
     groups: parallel_groups.ProcessGroupCollection,
     *,
     config: TransformerConfig,
-    chosen: Chosen,
+    spec: Any,
     head: Head,
     padded_vocab: int,
-    packed: bool,
 ) -> GPTModel:
     """Weights not yet filled; rotary frequencies and value head ours."""
     stage, stages = groups.pp.rank(), groups.pp.size()
     model = GPTModel(
         config=config,
-        transformer_layer_spec=_layer_spec(arch, chosen, config=config, stage=stage, packed=packed),
+        transformer_layer_spec=spec,
         vocab_size=padded_vocab,
         max_sequence_length=arch.max_position,
         pre_process=stage == 0,
@@ -200,6 +195,7 @@ def transformer_config(
         bias_dropout_fusion=False,
         apply_rope_fusion=False,
         persist_layer_norm=False,
+        **expert_settings(arch.experts),
         **_recompute(options.recompute),
     )
 
@@ -212,25 +208,6 @@ def _recompute(recompute: Recompute | None) -> dict[str, Any]:
         return {"recompute_granularity": "selective", "recompute_modules": ["core_attn"]}
     method = {"recompute_method": recompute.method, "recompute_num_layers": recompute.num_layers}
     return {"recompute_granularity": "full"} | method
-
-
-def _layer_spec(
-    arch: Architecture, chosen: Chosen, *, config: TransformerConfig, stage: int, packed: bool
-) -> ModuleSpec | TransformerBlockSubmodules:
-    """Norms are named for local layers: with apex installed Megatron would take apex's, which is no RMSNorm."""
-    if chosen.transformer_engine:
-        return get_gpt_layer_with_transformer_engine_spec(qk_layernorm=arch.qk_norm)
-    layer = get_gpt_layer_local_spec(qk_layernorm=arch.qk_norm, normalization="RMSNorm")
-    layer.submodules.input_layernorm = layer.submodules.pre_mlp_layernorm = LocalNorm
-    attention = layer.submodules.self_attention.submodules
-    if config.context_parallel_size > 1:
-        attention.core_attention = GatheringAttention
-    if packed:
-        attention.core_attention = PackedAttention
-    if arch.qk_norm:
-        attention.q_layernorm = attention.k_layernorm = LocalNorm
-    layers = get_num_layers_to_build(config, pp_rank=stage)
-    return TransformerBlockSubmodules(layer_specs=[layer] * layers, layer_norm=LocalNorm)
 
 
 def _device() -> torch.device:

@@ -64,7 +64,7 @@ def _check_names(model: GPTModel, tensors: HfFolder) -> bool:
 def _check_same_architecture(ours: Architecture, theirs: Architecture, folder: str | Path) -> None:
     for name in ("family", "hidden_size", "num_layers", "num_heads", "num_kv_heads", "head_dim", "ffn_hidden_size"):
         _check_equal(name, getattr(ours, name), getattr(theirs, name), folder)
-    for name in ("vocab_size", "tied", "rope", "rms_norm_eps"):
+    for name in ("vocab_size", "tied", "rope", "rms_norm_eps", "experts"):
         _check_equal(name, getattr(ours, name), getattr(theirs, name), folder)
 
 

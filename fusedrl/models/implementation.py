@@ -7,10 +7,12 @@ what this machine has.
     gradient_accumulation_fusion  on where apex's kernel is there        an error
     Adam                          Transformer Engine's, else apex's, else torch's: Megatron-Core's own choice
 
+Layers with experts are Megatron's local ones: asking for others is an error, `auto` takes those.
+
 All of them need CUDA. On CPU ranks `auto` is Megatron's local layers with unfused attention and torch's Adam.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from megatron.core.transformer.enums import AttnBackend
@@ -52,8 +54,10 @@ class Chosen:
         return f"{line} ({'; '.join(self.reasons)})" if self.reasons else line
 
 
-def choose(asked: Implementation, *, key: str = "megatron", cuda: bool | None = None) -> Chosen:
+def choose(asked: Implementation, *, key: str = "megatron", cuda: bool | None = None, experts: bool = False) -> Chosen:
     """What `asked` means on this machine. Raises ValueError that names the key where it asks for what is not there."""
+    if experts:
+        asked = _for_experts(asked, key=key)
     on_cuda = torch.cuda.is_available() if cuda is None else cuda
     engine, flash = _state("transformer_engine", cuda=on_cuda), _state("flash_attn", cuda=on_cuda)
     kernel = _state("fused_weight_gradient_mlp_cuda", cuda=on_cuda)
@@ -78,6 +82,15 @@ def choose(asked: Implementation, *, key: str = "megatron", cuda: bool | None = 
         gradient_accumulation_fusion=fusion,
         reasons=tuple(reasons),
     )
+
+
+def _for_experts(asked: Implementation, *, key: str) -> Implementation:
+    if asked.transformer_impl == "transformer_engine":
+        raise ValueError(
+            f"{key}.transformer_impl=transformer_engine: layers with experts are Megatron's local ones; "
+            "use auto or local"
+        )
+    return replace(asked, transformer_impl="local") if asked.transformer_impl == "auto" else asked
 
 
 def check_rows(chosen: Chosen, *, cp: int, packed: bool, key: str = "megatron") -> None:

@@ -11,6 +11,7 @@
 Weights and biases go by the same rules (a bias is a weight without columns).
 """
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -29,7 +30,9 @@ LAYER = {
     "pre_mlp_layernorm": ("whole", ("post_attention_layernorm",)),
     "mlp.linear_fc1": ("gate_up", ("mlp.gate_proj", "mlp.up_proj")),
     "mlp.linear_fc2": ("columns", ("mlp.down_proj",)),
+    "mlp.router": ("whole", ("mlp.gate",)),
 }
+EXPERT = re.compile(r"mlp\.experts\.local_experts\.(\d+)\.(linear_fc[12])")  # each like a feed-forward network
 # Transformer Engine fuses a norm into the linear layer behind it, under this name
 FUSED_NORMS = {
     "self_attention.linear_qkv.layer_norm_weight": "input_layernorm.weight",
@@ -64,9 +67,13 @@ def rule_for(name: str, *, arch: Architecture, layer_offset: int, head: str) -> 
     prefix, _, rest = name.partition("decoder.layers.")
     index, _, inner = rest.partition(".")
     part, _, leaf = FUSED_NORMS.get(inner, inner).rpartition(".")
+    expert = EXPERT.fullmatch(part)
+    part = f"mlp.{expert[2]}" if expert else part
     if prefix or part not in LAYER or leaf not in ("weight", "bias"):
         raise ValueError(f"no Hugging Face weight is known for Megatron's parameter {name}")
     kind, sources = LAYER[part]
+    if expert:
+        sources = tuple(source.replace("mlp.", f"mlp.experts.{expert[1]}.") for source in sources)
     layer = int(index) + layer_offset
     return Rule(name, kind, tuple(f"model.layers.{layer}.{source}.{leaf}" for source in sources))
 
@@ -87,14 +94,24 @@ def shapes(arch: Architecture, *, head: str) -> Iterator[tuple[str, tuple[int, .
             yield f"{at}self_attn.k_norm.weight", (arch.head_dim,)
         yield f"{at}self_attn.o_proj.weight", (hidden, queries)
         yield f"{at}post_attention_layernorm.weight", (hidden,)
-        yield f"{at}mlp.gate_proj.weight", (arch.ffn_hidden_size, hidden)
-        yield f"{at}mlp.up_proj.weight", (arch.ffn_hidden_size, hidden)
-        yield f"{at}mlp.down_proj.weight", (hidden, arch.ffn_hidden_size)
+        yield from _feed_forward(arch, layer, at=at)
     yield "model.norm.weight", (hidden,)
     if head == "value":
         yield VALUE_HEAD, (1, hidden)
     elif not arch.tied:
         yield LM_HEAD, (arch.vocab_size, hidden)
+
+
+def _feed_forward(arch: Architecture, layer: int, *, at: str) -> Iterator[tuple[str, tuple[int, ...]]]:
+    networks, width = [f"{at}mlp."], arch.ffn_hidden_size
+    if arch.experts is not None and layer in arch.expert_layers():
+        yield f"{at}mlp.gate.weight", (arch.experts.count, arch.hidden_size)
+        networks = [f"{at}mlp.experts.{expert}." for expert in range(arch.experts.count)]
+        width = arch.experts.ffn_hidden_size
+    for network in networks:
+        yield f"{network}gate_proj.weight", (width, arch.hidden_size)
+        yield f"{network}up_proj.weight", (width, arch.hidden_size)
+        yield f"{network}down_proj.weight", (arch.hidden_size, width)
 
 
 def to_local(

@@ -34,6 +34,7 @@ from fusedrl.pipeline.stage import PipelineModel
 from fusedrl.pipeline.tokens import PackedRows, SharedRows, TokenForm, WholeRows
 from megatron_patches import weight_gradients
 
+AUXILIARY = ("moe_aux_loss_coeff", "moe_z_loss_coeff", "mtp_num_layers")
 TE_MODULE = "megatron.core.extensions.transformer_engine"
 
 
@@ -170,10 +171,16 @@ def _message_shape(config: Any, *, tokens: TokenForm, shares: int) -> Callable[[
 
 def refuse_unsupported(name: str, config: Any) -> None:
     """Megatron-Core keeps the scale of auxiliary losses per process and reads it during backward: with interleaved
-    models the last forward of either decides it. So mixtures of experts and multi-token prediction are refused."""
-    for key in ("num_moe_experts", "mtp_num_layers"):
-        if getattr(config, key, None):
+    models the last forward of either decides it. So those losses, and multi-token prediction, are refused. Experts
+    want the tokens shared where ranks share the heads, or each rank would route all of them."""
+    found = {key: getattr(config, key, None) for key in AUXILIARY}
+    for key, value in found.items():
+        if value:
             reason = "auxiliary losses share one scale a process in Megatron-Core"
-            raise ValueError(
-                f"model {name}: {key}={getattr(config, key)} cannot run in a fused pass: {reason}; use none"
-            )
+            raise ValueError(f"model {name}: {key}={value} cannot run in a fused pass: {reason}; use none")
+    tp = config.tensor_model_parallel_size
+    if getattr(config, "num_moe_experts", None) and tp > 1 and not config.sequence_parallel:
+        raise ValueError(
+            f"model {name}: sequence_parallel=false with tensor_model_parallel_size={tp}: layers with experts share "
+            "tokens between those ranks; set sequence_parallel to true"
+        )

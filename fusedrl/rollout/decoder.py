@@ -7,6 +7,8 @@ decode:
 
     embedding -> layers x [norm, qkv, (qk norm), rope, attend, proj, +, norm, gate-up, act, down, +] -> norm -> logits
 
+Where a layer has experts, gate-up, act and down are those of each token's experts (layer_weights.py).
+
 The first stage of a pipeline begins with the embedding, the last one ends with logits; between stages the hidden states
 of a part (`Prefill` or `Decode`) are passed on as [N, H].
 
@@ -26,45 +28,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from fusedrl.rollout.cache import KeyValueCache
+from fusedrl.rollout.layer_weights import LayerWeights
 from fusedrl.rollout.support import check_supported
 
 Attend = Callable[[int, Tensor], Tensor]
-
-
-@dataclass(frozen=True)
-class LayerWeights:
-    """The live parameters of one transformer layer."""
-
-    input_norm: Tensor
-    qkv: Tensor
-    qkv_bias: Tensor | None
-    query_norm: Tensor | None
-    key_norm: Tensor | None
-    proj: Tensor
-    proj_bias: Tensor | None
-    mlp_norm: Tensor
-    fc1: Tensor
-    fc1_bias: Tensor | None
-    fc2: Tensor
-    fc2_bias: Tensor | None
-
-    @staticmethod
-    def of(layer: Any) -> "LayerWeights":
-        attention, mlp = layer.self_attention, layer.mlp
-        return LayerWeights(
-            input_norm=_norm_before(layer.input_layernorm, attention.linear_qkv),
-            qkv=attention.linear_qkv.weight,
-            qkv_bias=_bias(attention.linear_qkv),
-            query_norm=getattr(attention.q_layernorm, "weight", None),
-            key_norm=getattr(attention.k_layernorm, "weight", None),
-            proj=attention.linear_proj.weight,
-            proj_bias=_bias(attention.linear_proj),
-            mlp_norm=_norm_before(layer.pre_mlp_layernorm, mlp.linear_fc1),
-            fc1=mlp.linear_fc1.weight,
-            fc1_bias=_bias(mlp.linear_fc1),
-            fc2=mlp.linear_fc2.weight,
-            fc2_bias=_bias(mlp.linear_fc2),
-        )
 
 
 @dataclass(frozen=True)
@@ -229,20 +196,30 @@ class CachedDecoder:
         return F.rms_norm(x, weight.shape, weight, self._eps)
 
     def _mlp(self, normed_NH: Tensor, weights: LayerWeights) -> Tensor:
-        up = F.linear(normed_NH, weights.fc1, weights.fc1_bias)
-        if self._gated:
-            gate, up = up.chunk(2, dim=-1)
-            up = self._activation(gate).mul_(up)
-        else:
-            up = self._activation(up)
+        if weights.experts is not None:
+            return self._summed(weights.experts.output(normed_NH, activate=self._activate))
+        assert weights.fc2 is not None
+        up = self._activate(F.linear(normed_NH, weights.fc1, weights.fc1_bias))
         return self._row_parallel(up, weights.fc2, weights.fc2_bias)
+
+    def _activate(self, up: Tensor) -> Tensor:
+        """Of gate and up, side by side; or of up alone."""
+        if not self._gated:
+            return self._activation(up)
+        gate, up = up.chunk(2, dim=-1)
+        return self._activation(gate).mul_(up)
 
     def _row_parallel(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         if self._tp_size == 1:
             return F.linear(x, weight, bias)
-        partial = F.linear(x, weight)
-        dist.all_reduce(partial, group=self._tp)
+        partial = self._summed(F.linear(x, weight))
         return partial if bias is None else partial.add_(bias)
+
+    def _summed(self, partial: Tensor) -> Tensor:
+        """Over tensor-parallel ranks, in place."""
+        if self._tp_size > 1:
+            dist.all_reduce(partial, group=self._tp)
+        return partial
 
     def _embed(self, token_N: Tensor) -> Tensor:
         assert self._embedding is not None, "a later stage needs the hidden states of the one before"
@@ -281,15 +258,3 @@ def _rope_tables(model: Any, *, max_length: int, like: Tensor) -> tuple[Tensor, 
     sin_TD = angle_TD.sin()
     sin_TD[:, : sin_TD.shape[1] // 2] *= -1
     return angle_TD.cos().to(like), sin_TD.to(like)
-
-
-def _norm_before(norm: Any, linear: Any) -> Tensor:
-    """The norm's weight, wherever it lives: Transformer Engine fuses it into the linear layer that follows."""
-    fused = getattr(linear, "layer_norm_weight", None)
-    return norm.weight if fused is None else fused
-
-
-def _bias(linear: Any) -> Tensor | None:
-    """The bias, or None: Transformer Engine keeps an empty tensor where there is none."""
-    bias = getattr(linear, "bias", None)
-    return bias if isinstance(bias, Tensor) and bias.numel() else None

@@ -14,7 +14,7 @@ def _reasons(model: Any) -> list[str]:
     found = {
         f"normalization={config.normalization}, only RMSNorm": config.normalization != "RMSNorm",
         "zero-centred norm weights": bool(getattr(config, "layernorm_zero_centered_gamma", False)),
-        f"num_moe_experts={config.num_moe_experts}, only dense layers": bool(config.num_moe_experts),
+        **_of_experts(config),
         "multi-latent attention": bool(getattr(config, "multi_latent_attention", False)),
         "gated attention": bool(getattr(config, "attention_output_gate", False)),
         "sliding-window attention": getattr(config, "window_size", None) is not None,
@@ -28,3 +28,23 @@ def _reasons(model: Any) -> list[str]:
         ),
     }
     return [reason for reason, present in found.items() if present]
+
+
+def _of_experts(config: Any) -> dict[str, bool]:
+    if not config.num_moe_experts:
+        return {}
+    wanted = {
+        "moe_router_score_function": "softmax",
+        "moe_router_num_groups": None,
+        "moe_router_topk_scaling_factor": None,
+        "moe_router_enable_expert_bias": False,
+        "moe_shared_expert_intermediate_size": None,
+        "moe_expert_capacity_factor": None,
+        "moe_apply_probs_on_input": False,
+        "moe_router_dtype": None,
+        "moe_grouped_gemm": False,
+        "moe_latent_size": None,
+        "expert_model_parallel_size": 1,
+    }
+    found = {name: getattr(config, name, value) for name, value in wanted.items()}
+    return {f"{name}={found[name]}, only {value}": found[name] != value for name, value in wanted.items()}

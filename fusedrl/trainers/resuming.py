@@ -44,6 +44,7 @@ def identity(models: Mapping[str, tuple[Architecture, OptimConfig]]) -> dict[str
     """JSON's types, by model."""
     return {
         name: {number: getattr(arch, number) for number in NUMBERS}
+        | ({"experts": asdict(arch.experts)} if arch.experts else {})
         | {"rope": asdict(arch.rope), "optimizer": "adam", "betas": list(optim.betas), "eps": optim.eps}
         for name, (arch, optim) in models.items()
     }

@@ -53,7 +53,8 @@ def logits_of_folders(folders: list[str], *, layout: tuple[int, int, int], rever
     groups = build_groups(Layout(*layout), reverse_pipeline=reverse)
     results = []
     for folder in folders:
-        model = build_model(Architecture.from_folder(folder), groups, seed=9)
+        arch = Architecture.from_folder(folder)
+        model = build_model(arch, groups, seed=9, options=StageOptions(sequence_parallel=arch.experts is not None))
         load_hf(model, folder)
         output = walk(model, groups, tokens())
         results.append(None if output is None else _whole_vocabulary(output, model, groups).detach().numpy())
@@ -276,7 +277,8 @@ def sharded_log_probs(logits: list[Any], targets: list[Any], *, vocab_size: int,
 
 def walk(model: GPTModel, groups: ProcessGroupCollection, rows: Tensor) -> Tensor | None:
     """Forward through all stages; the output on the last stage's ranks, None elsewhere."""
-    received = receive_from_stage(groups, groups.pp.rank() - 1, rows)
+    shares = groups.tp.size() if model.config.sequence_parallel else 1
+    received = receive_from_stage(groups, groups.pp.rank() - 1, rows, shares=shares)
     output = stage_forward(model, rows, received)
     if model.post_process:
         return output
@@ -308,11 +310,12 @@ def walk_back(model: TrainableModel, rows: Tensor) -> float:
 
 
 def receive_from_stage(
-    groups: ProcessGroupCollection, stage: int, rows: Tensor, dtype: torch.dtype = torch.float32
+    groups: ProcessGroupCollection, stage: int, rows: Tensor, dtype: torch.dtype = torch.float32, *, shares: int = 1
 ) -> Tensor | None:
+    """shares: ranks that share the tokens."""
     if stage < 0:
         return None
-    received = torch.empty(rows.shape[1], rows.shape[0], TINY.hidden_size, dtype=dtype)
+    received = torch.empty(rows.shape[1] // shares, rows.shape[0], TINY.hidden_size, dtype=dtype)
     dist.recv(received, src=stage_ranks(groups.pp)[stage])
     return received
 

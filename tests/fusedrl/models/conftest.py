@@ -33,12 +33,15 @@ YARN = {
     "original_max_position_embeddings": 16,
     "beta_fast": 2.0,
 }
+EXPERTS = {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 24}
 FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
     "llama": ("Llama", {}),
     "llama3-tied": ("Llama", {"tie_word_embeddings": True, "rope_parameters": LLAMA3}),
     "mistral": ("Mistral", {"num_key_value_heads": 4, "rope_parameters": LINEAR}),
     "qwen2-tied": ("Qwen2", {"tie_word_embeddings": True, "head_dim": 8, "rope_parameters": YARN}),
     "qwen3": ("Qwen3", {"rope_parameters": {"rope_type": "default", "rope_theta": 700.0}}),
+    "qwen3_moe": ("Qwen3Moe", EXPERTS | {"norm_topk_prob": True, "mlp_only_layers": [1]}),
+    "qwen3_moe-tied": ("Qwen3Moe", EXPERTS | {"norm_topk_prob": False, "tie_word_embeddings": True}),
 }
 
 

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from fusedrl.models.architecture import Architecture, Rope, check_layout, pad_vocab
+from fusedrl.models.experts import Experts
 from fusedrl.parallel.layout import Layout
 from tests.fusedrl.models.conftest import FAMILIES
 
@@ -19,6 +20,7 @@ BASE = Architecture(
     ffn_hidden_size=44,
     vocab_size=50,
 )
+MOE = {"family": "qwen3_moe", "experts": Experts(count=4, per_token=2, ffn_hidden_size=18)}
 CONFIG: dict[str, Any] = {
     "model_type": "llama",
     "hidden_size": 32,
@@ -71,10 +73,10 @@ def test_end_tokens_are_a_set_of_one_or_several() -> None:
         ({"model_type": "gpt2"}, "model_type='gpt2'"),
         (
             {"model_type": "mixtral", "num_local_experts": 8},
-            "num_local_experts=8: mixtures of experts",
+            "num_local_experts=8: of the mixtures of experts, qwen3_moe",
         ),
-        ({"model_type": "qwen3_moe", "num_experts": 128}, "num_experts=128: mixtures of experts are not supported"),
-        ({"model_type": "deepseek_v3", "n_routed_experts": 256}, "n_routed_experts=256: mixtures of experts"),
+        ({"model_type": "deepseek_v3", "n_routed_experts": 256}, "n_routed_experts=256: of the mixtures of experts"),
+        ({"model_type": "qwen3_moe"}, "num_experts is missing"),
         ({"hidden_act": "gelu"}, "hidden_act='gelu'"),
         ({"attention_bias": True}, "attention_bias=true"),
         ({"mlp_bias": True}, "mlp_bias=true"),
@@ -88,6 +90,13 @@ def test_end_tokens_are_a_set_of_one_or_several() -> None:
 def test_what_would_be_computed_differently_is_refused(change: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         Architecture.from_config(CONFIG | change)
+
+
+def test_experts_belong_to_their_family_alone() -> None:
+    with pytest.raises(ValueError, match="model_type='llama' has experts=Experts"):
+        replace(BASE, experts=MOE["experts"])
+    with pytest.raises(ValueError, match="model_type='qwen3_moe' has experts=None"):
+        replace(BASE, family="qwen3_moe")
 
 
 def test_sliding_window_that_never_bites_is_accepted() -> None:
@@ -162,6 +171,7 @@ def test_vocabulary_is_padded_once_to_128_times_tp(tp: int, rows: int) -> None:
         ({}, Layout(tp=3), r"actor\.tensor_model_parallel_size=3 .*num_attention_heads=8; set it to 2 "),
         ({}, Layout(tp=8), r"actor\.tensor_model_parallel_size=8 .*num_key_value_heads=4; set it to 4 "),
         ({"ffn_hidden_size": 42}, Layout(tp=4), r"intermediate_size=42; set it to 3 "),
+        (MOE, Layout(tp=4), r"moe_intermediate_size=18; set it to 3 "),
         ({}, Layout(pp=4), r"actor\.pipeline_model_parallel_size=4 .*num_hidden_layers=6; set it to 3 "),
     ],
 )

@@ -123,3 +123,9 @@ def test_unfused_attention_of_transformer_engine_takes_whole_rows_alone(
     check_rows(unfused, cp=1, packed=False)
     check_rows(choose(Implementation(), cuda=True), **rows)
     check_rows(choose(Implementation(transformer_impl="local", attention_backend="unfused"), cuda=True), **rows)
+
+
+def test_layers_with_experts_are_megatrons_own() -> None:
+    assert not choose(Implementation(), cuda=True, experts=True).transformer_engine
+    with pytest.raises(ValueError, match="ref.transformer_impl=transformer_engine: layers with experts are Megatron's"):
+        choose(Implementation(transformer_impl="transformer_engine"), key="ref", experts=True)

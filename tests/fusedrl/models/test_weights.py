@@ -69,6 +69,14 @@ def test_layers_of_later_stages_are_counted_on() -> None:
     assert rule.sources == ("model.layers.3.mlp.gate_proj.weight", "model.layers.3.mlp.up_proj.weight")
 
 
+def test_each_expert_is_a_network_of_its_own() -> None:
+    name, source = "decoder.layers.1.mlp.experts.local_experts.3.linear_fc", "model.layers.5.mlp.experts.3."
+    first, second = (rule_for(f"{name}{i}.weight", arch=TINY, layer_offset=4, head="lm") for i in (1, 2))
+    assert (first.kind, second.kind) == ("gate_up", "columns")
+    assert first.sources == (f"{source}gate_proj.weight", f"{source}up_proj.weight")
+    assert second.sources == (f"{source}down_proj.weight",)
+
+
 def test_norms_fused_by_transformer_engine_are_the_same_weights() -> None:
     for fused, plain in (
         ("self_attention.linear_qkv.layer_norm_weight", "input_layernorm.weight"),
@@ -87,7 +95,7 @@ def test_output_layer_follows_head_and_tying(head: str, tied: bool, source: str)
     assert rule.sources == (f"{source}.weight",)
 
 
-@pytest.mark.parametrize("name", ["decoder.layers.0.mlp.router.weight", "decoder.layers.0.input_layernorm.scale", "x"])
+@pytest.mark.parametrize("name", ["decoder.layers.0.mlp.shared.weight", "decoder.layers.0.input_layernorm.scale", "x"])
 def test_unknown_parameter_is_an_error(name: str) -> None:
     with pytest.raises(ValueError, match="no Hugging Face weight is known"):
         rule_for(name, arch=TINY, layer_offset=0, head="lm")

@@ -16,7 +16,7 @@ from fusedrl.pipeline.microbatch import MicroBatch
 def fake_module(*, first: bool, last: bool, layers: Sequence[Any] = (), **config: Any) -> Any:
     """Stands for a GPTModel: what the adapter reads of it."""
     sizes = {"hidden_size": 8, "sequence_parallel": False, "pipeline_dtype": None, "params_dtype": torch.float64}
-    sizes |= {"delay_wgrad_compute": False, "recompute_granularity": None}
+    sizes |= {"delay_wgrad_compute": False, "recompute_granularity": None, "tensor_model_parallel_size": 1}
     return SimpleNamespace(
         pre_process=first,
         post_process=last,
@@ -84,10 +84,20 @@ def test_messages_are_token_first_and_split_by_sequence_parallelism(
     assert model.dtype == torch.float64
 
 
-@pytest.mark.parametrize("key", ["num_moe_experts", "mtp_num_layers"])
+@pytest.mark.parametrize("key", ["moe_aux_loss_coeff", "moe_z_loss_coeff", "mtp_num_layers"])
 def test_models_with_auxiliary_losses_are_refused(key: str) -> None:
     with pytest.raises(ValueError, match=f"actor: {key}=4 cannot run in a fused pass"):
         megatron_model("actor", fake_module(first=True, last=True, **{key: 4}), layout=Layout(), rank=0)
+
+
+def test_experts_want_tokens_shared_where_ranks_share_heads() -> None:
+    kind = {"num_moe_experts": 4, "tensor_model_parallel_size": 2}
+    with pytest.raises(
+        ValueError, match="sequence_parallel=false with tensor_model_parallel_size=2: layers with expert"
+    ):
+        megatron_model("actor", fake_module(first=True, last=True, **kind), layout=Layout(tp=2), rank=0)
+    module = fake_module(first=True, last=True, sequence_parallel=True, **kind)
+    assert megatron_model("actor", module, layout=Layout(tp=2), rank=0).tp == 2
 
 
 def test_mask_hides_the_future_only() -> None:

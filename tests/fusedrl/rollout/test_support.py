@@ -21,8 +21,9 @@ def model(*, config: dict[str, Any] | None = None, **changes: Any) -> SimpleName
     return SimpleNamespace(config=SimpleNamespace(**settings), **{**parts, **changes})
 
 
-def test_dense_rope_model_is_supported():
+def test_rope_models_with_and_without_experts_are_supported():
     check_supported(model())
+    check_supported(model(config={"num_moe_experts": 8, "moe_router_score_function": "softmax"}))
 
 
 @pytest.mark.parametrize(
@@ -31,7 +32,11 @@ def test_dense_rope_model_is_supported():
         (model(rotary_percent=0.5), "rotary_percent=0.5"),
         (model(position_embedding_type="none"), "position_embedding_type=none"),
         (model(config={"normalization": "LayerNorm"}), "normalization=LayerNorm"),
-        (model(config={"num_moe_experts": 8}), "num_moe_experts=8"),
+        (model(config={"num_moe_experts": 8, "moe_router_score_function": "sigmoid"}), "score_function=sigmoid, only"),
+        (
+            model(config={"num_moe_experts": 8, "moe_shared_expert_intermediate_size": 4}),
+            "intermediate_size=4, only None",
+        ),
         (model(config={"window_size": (128, 0)}), "sliding-window"),
         (model(config={"tensor_model_parallel_size": 4}), "tensor_model_parallel_size=4 exceeds num_query_groups=2"),
     ],

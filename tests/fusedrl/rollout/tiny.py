@@ -48,6 +48,14 @@ FAMILIES: dict[str, dict[str, Any]] = {
         "rope_parameters": {"rope_type": "linear", "rope_theta": 50.0, "factor": 8.0},
     },
 }
+FAMILIES["qwen3_moe"] = {
+    "head_dim": 16,
+    "num_experts": 4,
+    "num_experts_per_tok": 2,
+    "moe_intermediate_size": 24,
+    "norm_topk_prob": True,
+    "mlp_only_layers": [1],
+}
 # vLLM's attention on the CPU takes heads of 32 and more
 WIDE = {"hidden_size": 128, "head_dim": 32, "initializer_range": 0.12}
 FAMILIES |= {f"{name}_wide": FAMILIES[name] | WIDE for name in ("llama", "llama_tied_mha", "qwen2", "qwen3")}
@@ -58,10 +66,10 @@ def save(folder: Path, *, family: str, seed: int = 0) -> str:
     import transformers
 
     kind = family.split("_")[0].replace("llama3", "llama")
-    names = {"llama": "Llama", "qwen2": "Qwen2", "qwen3": "Qwen3"}
-    config = getattr(transformers, f"{names[kind]}Config")(**{**SHAPE, **FAMILIES[family]})
+    name = {"llama": "Llama", "qwen2": "Qwen2", "qwen3": "Qwen3Moe" if family == "qwen3_moe" else "Qwen3"}[kind]
+    config = getattr(transformers, f"{name}Config")(**{**SHAPE, **FAMILIES[family]})
     torch.manual_seed(seed)
-    model = getattr(transformers, f"{names[kind]}ForCausalLM")(config)
+    model = getattr(transformers, f"{name}ForCausalLM")(config)
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             if "norm" in name or "bias" in name:
