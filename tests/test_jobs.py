@@ -15,6 +15,7 @@ from schedules.check import check
 from schedules.problem import Problem
 
 ROOT = Path(__file__).resolve().parent.parent
+KINDS = ("jsonl", "html")
 REWARD = """
 def closeness(data_source, solution_str, ground_truth, extra_info=None):
     return {"score": float(solution_str == ground_truth) + 0.1 * len(solution_str), "seen": data_source}
@@ -73,7 +74,7 @@ def test_each_step_is_an_object_with_verl_s_names(finished: tuple[Path, str]) ->
     folder, _ = finished
     lines = [json.loads(line) for line in (folder / "runs/tiny/metrics.jsonl").read_text().splitlines()]
     assert [line["step"] for line in lines] == [0, 1, 2]
-    assert "val-core/reasoning_gym/chain_sum/acc/mean@1" in lines[0]
+    assert "val-core/reasoning_gym/chain_sum/reward/mean@1" in lines[0]  # the function tells no acc
     wanted = {
         *(f"actor/{name}" for name in ("pg_loss", "pg_clipfrac", "ppo_kl", "entropy", "grad_norm", "lr")),
         *(f"critic/{name}" for name in ("vf_loss", "vf_clipfrac", "grad_norm", "lr", "score/mean", "rewards/mean")),
@@ -95,11 +96,14 @@ def test_each_step_is_an_object_with_verl_s_names(finished: tuple[Path, str]) ->
 
 def test_the_reward_is_the_users_function(finished: tuple[Path, str]) -> None:
     folder, _ = finished
-    rows = [json.loads(line) for line in (folder / "runs/tiny/validation.jsonl").read_text().splitlines()]
+    validation = folder / "runs/tiny/validation"
+    assert {path.name for path in validation.iterdir()} == {f"step_{n}.{kind}" for n in range(3) for kind in KINDS}
+    rows = [json.loads(line) for line in (validation / "step_2.jsonl").read_text().splitlines()]
     assert len(rows) == 8
     for row in rows:
         expected = float(row["response"] == row["ground_truth"]) + 0.1 * len(row["response"])
-        assert row["acc"] == pytest.approx(expected)
+        assert row["score"] == pytest.approx(expected)
+        assert "acc" not in row
 
 
 def test_a_profiled_step_leaves_a_trace_of_its_passes(finished: tuple[Path, str]) -> None:

@@ -2,7 +2,7 @@
 
 import difflib
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from fusedrl.config.check_budgets import check_ppo_budgets
 from fusedrl.config.check_layout import ModelNumbers, layouts, needs_critic
@@ -14,6 +14,7 @@ from fusedrl.config.schema import (
     MegatronConfig,
     OptimConfig,
     PPOConfig,
+    TaskConfig,
 )
 
 
@@ -109,7 +110,7 @@ def check_data(data: BaseDataConfig, *, validates: bool) -> Iterator[str]:
     """Rows come from files or from a generated task, enough of them; validation has rows where it is asked for."""
     yield from _check_files(data)
     if data.task.name is not None:
-        yield from _check_task(data.task.name)
+        yield from check_task(data.task.name)
     if not data.train_files and not data.task.name:
         yield "data.train_files: nothing to train on; give files, or a generated task as data.task.name"
     if validates and not data.val_files and not (data.task.name and data.task.val_size):
@@ -124,13 +125,18 @@ def check_data(data: BaseDataConfig, *, validates: bool) -> Iterator[str]:
 
 def _check_files(data: BaseDataConfig) -> Iterator[str]:
     for key, paths in (("data.train_files", data.train_files), ("data.val_files", data.val_files)):
-        if paths and data.task.name:
-            yield f"{key} and data.task.name={data.task.name} are both given; set one of them"
-        else:
-            yield from (f"{key}: {path}: there is no such file" for path in paths if not os.path.isfile(path))
+        yield from check_paths(key, paths, task=data.task)
 
 
-def _check_task(name: str) -> Iterator[str]:
+def check_paths(key: str, paths: Sequence[str], *, task: TaskConfig) -> Iterator[str]:
+    """The files are there, and nothing else gives rows."""
+    if paths and task.name:
+        yield f"{key} and data.task.name={task.name} are both given; set one of them"
+    else:
+        yield from (f"{key}: {path}: there is no such file" for path in paths if not os.path.isfile(path))
+
+
+def check_task(name: str) -> Iterator[str]:
     from reasoning_gym.factory import DATASETS  # its import takes a second, so only where it is asked
 
     if name not in DATASETS:

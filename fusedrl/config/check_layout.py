@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol
 
 from fusedrl.config.numbers import common_divisors, divisors, listed
-from fusedrl.config.schema import MegatronConfig, PPOConfig
+from fusedrl.config.schema import EngineConfig, MegatronConfig, PPOConfig, PPODataConfig, PromptDataConfig
 from fusedrl.models.stage_layers import StageLayers
 from fusedrl.parallel.placement import stages_a_column
 
@@ -102,7 +102,8 @@ def check_tensor_split(name: str, tp: int, *, numbers: ModelNumbers) -> Iterator
 def layouts(config: PPOConfig) -> dict[str, tuple[str, MegatronConfig]]:
     """Role -> (key of its layout, layout), for the roles that this configuration builds."""
     policy = config.actor_rollout_ref
-    found = {"actor": ("actor_rollout_ref.actor.megatron", policy.actor.megatron)}
+    found: dict[str, tuple[str, MegatronConfig]] = {}
+    found["actor"] = ("actor_rollout_ref.actor.megatron", policy.actor.megatron)
     if needs_critic(config):
         found["critic"] = ("critic.megatron", config.critic.megatron)
     if needs_reference(config):
@@ -129,29 +130,36 @@ def check_ppo_layouts(config: PPOConfig, *, world: int, models: Mapping[str, Mod
         if role in models:
             placement = config.schedule.placement if role in ("actor", "critic") else "line"
             yield from check_model(megatron, key=key, numbers=models[role], placement=placement)
-    yield from _check_rollout(config, world=world, models=models)
+    rollout, key = config.actor_rollout_ref.rollout, "actor_rollout_ref.rollout"
+    yield from check_engine(rollout, config.data, key=key, world=world, numbers=models.get("actor"))
     yield from _check_split(config)
 
 
-def _check_rollout(config: PPOConfig, *, world: int, models: Mapping[str, ModelNumbers]) -> Iterator[str]:
-    rollout, key = config.actor_rollout_ref.rollout, "actor_rollout_ref.rollout"
+def check_engine(
+    rollout: EngineConfig,
+    data: PPODataConfig | PromptDataConfig,
+    *,
+    key: str,
+    world: int,
+    numbers: ModelNumbers | None,
+) -> Iterator[str]:
+    """The generating model divides over its ranks, its cache holds the longest samples. numbers: None where unknown."""
     tp, pp = getattr(rollout, TP), getattr(rollout, PP)
     if world % (tp * pp):
         stages = f" x {key}.{PP}={pp} = {tp * pp}" if pp > 1 else ""
         fits = listed(divisors(world), near=tp * pp)
         yield f"{key}.{TP}={tp}{stages} does not divide the {world} ranks of this job; set it to {fits}"
-    if "actor" in models:
-        yield from check_tensor_split(f"{key}.{TP}", tp, numbers=models["actor"])
-        layers = models["actor"].num_layers
+    if numbers is not None:
+        yield from check_tensor_split(f"{key}.{TP}", tp, numbers=numbers)
+        layers = numbers.num_layers
         if layers % pp:
             fits = listed(divisors(layers), near=pp)
             yield f"{key}.{PP}={pp} does not divide the model's {layers} layers; set it to {fits}"
-    yield from _check_rollout_cache(config, key=key)
+    yield from _check_cache(rollout, data, key=key)
 
 
-def _check_rollout_cache(config: PPOConfig, *, key: str) -> Iterator[str]:
+def _check_cache(rollout: EngineConfig, data: PPODataConfig | PromptDataConfig, *, key: str) -> Iterator[str]:
     """Each batch in flight holds one sample of the greatest length at least; vLLM has neither stages nor this key."""
-    rollout, data = config.actor_rollout_ref.rollout, config.data
     if rollout.name == "vllm":
         alone = {PP: getattr(rollout, PP) > 1, "max_total_tokens": rollout.max_total_tokens is not None}
         for name in (name for name, given in alone.items() if given):

@@ -17,7 +17,7 @@ from typing import Any, Literal, NoReturn, overload
 from fusedrl.config.errors import ConfigError
 from fusedrl.config.help import help_text
 from fusedrl.config.load import load, to_yaml
-from fusedrl.config.schema import Config, PPOConfig, RMConfig, SFTConfig
+from fusedrl.config.schema import AnyConfig, EvaluateConfig, GenerateConfig, PPOConfig, RMConfig, SFTConfig
 
 BAD_CONFIG = 2  # exit code
 WAIT_S = 20.0  # of ranks other than 0, for the launcher to end them
@@ -42,9 +42,17 @@ def start(
 def start(
     command: Literal["reward_model"], *, check: Check, notes: Notes = ..., argv: Sequence[str] | None = None
 ) -> RMConfig: ...
+@overload
+def start(
+    command: Literal["evaluate"], *, check: Check, notes: Notes = ..., argv: Sequence[str] | None = None
+) -> EvaluateConfig: ...
+@overload
+def start(
+    command: Literal["generate"], *, check: Check, notes: Notes = ..., argv: Sequence[str] | None = None
+) -> GenerateConfig: ...
 
 
-def start(command: str, *, check: Check, notes: Notes = _nothing, argv: Sequence[str] | None = None) -> Config:
+def start(command: str, *, check: Check, notes: Notes = _nothing, argv: Sequence[str] | None = None) -> AnyConfig:
     """The configuration that the command line asks for, checked. Ends the process for --help, --cfg, --check, problems.
 
     A ValueError or OSError of `check` (a model folder that cannot be read) counts as a problem. `notes`: lines that

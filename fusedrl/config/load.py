@@ -24,7 +24,16 @@ from fusedrl.config.arguments import check_keys, for_command
 from fusedrl.config.check_values import check_values
 from fusedrl.config.errors import ConfigError, explain
 from fusedrl.config.keys import walk
-from fusedrl.config.schema import REQUIRED, SCHEMAS, Config, PPOConfig, RMConfig, SFTConfig
+from fusedrl.config.schema import (
+    REQUIRED,
+    SCHEMAS,
+    AnyConfig,
+    EvaluateConfig,
+    GenerateConfig,
+    PPOConfig,
+    RMConfig,
+    SFTConfig,
+)
 
 CONFIGS = Path(next(iter(configs.__path__)))
 
@@ -38,10 +47,18 @@ def load(
     command: Literal["reward_model"], overrides: Sequence[str] = (), *, config_dir: Path | None = None
 ) -> RMConfig: ...
 @overload
-def load(command: str, overrides: Sequence[str] = (), *, config_dir: Path | None = None) -> Config: ...
+def load(
+    command: Literal["evaluate"], overrides: Sequence[str] = (), *, config_dir: Path | None = None
+) -> EvaluateConfig: ...
+@overload
+def load(
+    command: Literal["generate"], overrides: Sequence[str] = (), *, config_dir: Path | None = None
+) -> GenerateConfig: ...
+@overload
+def load(command: str, overrides: Sequence[str] = (), *, config_dir: Path | None = None) -> AnyConfig: ...
 
 
-def load(command: str, overrides: Sequence[str] = (), *, config_dir: Path | None = None) -> Config:
+def load(command: str, overrides: Sequence[str] = (), *, config_dir: Path | None = None) -> AnyConfig:
     """The typed configuration of `command`. `config_dir` holds config files of your own, found after ours.
 
     Raises ConfigError naming each wrong key, with the nearest valid one.
@@ -68,13 +85,13 @@ def compose(command: str, overrides: Sequence[str] = (), *, config_dir: Path | N
         raise ConfigError([explain(error, schema=schema, folders=folders)]) from error
 
 
-def to_typed(composed: DictConfig, *, schema: type[Config]) -> Config:
+def to_typed(composed: DictConfig, *, schema: type[AnyConfig]) -> AnyConfig:
     """Frozen dataclasses; raises ConfigError for values that are missing or off their limits."""
     values = dict(leaves(composed, schema=schema))
     if missing := [name for name, value in values.items() if value == REQUIRED]:
         raise ConfigError([f"{name}: a value is needed: give {name}=VALUE" for name in missing])
     try:
-        config = cast(Config, OmegaConf.to_object(composed))
+        config = cast(AnyConfig, OmegaConf.to_object(composed))
     except OmegaConfBaseException as error:
         raise ConfigError([explain(error, schema=schema, folders=[CONFIGS])]) from error
     if problems := check_values(config):
@@ -82,12 +99,12 @@ def to_typed(composed: DictConfig, *, schema: type[Config]) -> Config:
     return config
 
 
-def to_yaml(config: Config) -> str:
+def to_yaml(config: AnyConfig) -> str:
     """The resolved configuration as YAML; `load` of its values gives an equal configuration."""
     return OmegaConf.to_yaml(OmegaConf.structured(config))
 
 
-def from_yaml(text: str, *, schema: type[Config]) -> Config:
+def from_yaml(text: str, *, schema: type[AnyConfig]) -> AnyConfig:
     """The inverse of `to_yaml`: reads the configuration that was saved with a run."""
     try:
         merged = OmegaConf.merge(_writable(schema), OmegaConf.create(text))

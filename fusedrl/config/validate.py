@@ -17,6 +17,7 @@ from fusedrl.config.check_batches import (
     data_parallel,
 )
 from fusedrl.config.check_budgets import check_rm_budget, check_sft_budget
+from fusedrl.config.check_generation import check_sampling
 from fusedrl.config.check_layout import (
     ModelNumbers,
     check_model,
@@ -48,6 +49,7 @@ def check_ppo(config: PPOConfig, *, world: int, models: Mapping[str, ModelNumber
         *check_stream(config, world=world, models=models),
         *check_ppo_batches(config, world=world, models=models),
         *check_data(config.data, validates=validates),
+        *check_sampling(config.actor_rollout_ref.rollout.val_kwargs, key="actor_rollout_ref.rollout.val_kwargs"),
         *check_optim(config.actor_rollout_ref.actor.optim, key="actor_rollout_ref.actor.optim"),
         *(check_optim(config.critic.optim, key="critic.optim") if needs_critic(config) else ()),
         *_check_estimator(config),

@@ -3,7 +3,7 @@
 data_source is "reasoning_gym/TASK" ("reasoning_gym/chain_sum"), ground_truth the entry's answer, extra_info the entry's
 metadata or a dict with it under "metadata" (and the question under "question"). The score is the dataset's own
 `score_answer`: 1.0 for a right answer; many tasks give a fraction to one that merely contains it, so "acc" tells
-whether it was right.
+whether it was right. "pred" is the answer that was read, for votes among several responses.
 
 An answer inside <answer>...</answer> counts alone (the last one); else the whole response, stripped, is the answer.
 """
@@ -20,21 +20,22 @@ PREFIX = "reasoning_gym/"
 
 def compute_score(
     data_source: str, solution_str: str, ground_truth: Any, extra_info: dict[str, Any] | None = None
-) -> dict[str, float]:
-    """{"score": the dataset's score, "acc": 1.0 where it is full marks}. ValueError for another data source."""
+) -> dict[str, float | str]:
+    """{"score": the dataset's score, "acc": 1.0 where it is full marks, "pred"}. ValueError for another data source."""
     extra = extra_info or {}
     metadata = extra["metadata"] if isinstance(extra.get("metadata"), dict) else extra
     entry = {"question": extra.get("question", ""), "answer": ground_truth, "metadata": metadata}
-    score = float(scorer(task_of(data_source))(answer_of(solution_str), entry))
-    return {"score": score, "acc": float(score >= 1.0)}
+    answer = answer_of(solution_str)
+    score = float(scorer(task_of(data_source))(answer, entry))
+    return {"score": score, "acc": float(score >= 1.0), "pred": answer}
 
 
 def full_marks(
     data_source: str, solution_str: str, ground_truth: Any, extra_info: dict[str, Any] | None = None
-) -> dict[str, float]:
+) -> dict[str, float | str]:
     """As `compute_score`, without credit for part of an answer: the score is 1.0 or 0.0."""
-    acc = compute_score(data_source, solution_str, ground_truth, extra_info)["acc"]
-    return {"score": acc, "acc": acc}
+    found = compute_score(data_source, solution_str, ground_truth, extra_info)
+    return found | {"score": found["acc"]}
 
 
 def task_of(data_source: str) -> str:

@@ -33,10 +33,8 @@ def step_line(step: int, metrics: Mapping[str, Any], *, total_steps: int, pace: 
     planned = found.pop("planned", None)
     if planned is not None and "bubble" in found:
         found["bubble"] += f" (planned {planned})"
-    accuracy = _validation(metrics)
     words = [f"{label} {text}" for label, text in found.items()]
-    if accuracy is not None:
-        words.insert(1, f"accuracy {accuracy:.3f}")
+    words[1:1] = _validation(metrics)
     if "perf/total_num_tokens" in metrics and pace.seconds_per_step:
         words.append(f"{float(metrics['perf/total_num_tokens']) / pace.seconds_per_step:.0f} tokens/s")
     if pace.seconds_per_step is not None:
@@ -50,10 +48,18 @@ def _text(value: Any, spec: str) -> str:
     return format(round(float(value), 9) + 0.0, spec)
 
 
-def _validation(metrics: Mapping[str, Any]) -> float | None:
-    """The mean of the validation scores of this step, one for each data source."""
-    scores = [float(value) for name, value in metrics.items() if name.startswith(VALIDATION)]
-    return sum(scores) / len(scores) if scores else None
+def _validation(metrics: Mapping[str, Any]) -> list[str]:
+    """The mean over data sources of the validation's mean: of accuracy, or of the reward where that alone is told."""
+    found: dict[str, list[float]] = {}
+    for name, value in metrics.items():
+        if name.startswith(VALIDATION) and _is_mean(name):
+            found.setdefault("validation reward" if "/reward/" in name else "accuracy", []).append(float(value))
+    return [f"{label} {sum(values) / len(values):.3f}" for label, values in found.items()]
+
+
+def _is_mean(name: str) -> bool:
+    """Not the best, the majority or pass@k of several responses."""
+    return "/mean@" in name or "@" not in name
 
 
 def is_live(console: Console) -> bool:

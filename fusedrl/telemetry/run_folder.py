@@ -3,6 +3,7 @@
 config.yaml      the whole configuration, resolved          metrics.jsonl   one JSON object a step
 sizes.json       sizes derived from it                      tensorboard/    the same as curves
 command.txt      the command line                           order.txt/.svg  the order of a step and its drawing
+validation/      samples of the last validations
 previous/N/      the same of earlier runs of this name      huggingface/    the trained model
 checkpoints/     states to go on from (fusedrl.checkpoint.folder) and exported models
 """
@@ -54,12 +55,16 @@ class RunFolder:
         return self.path / "huggingface"
 
     @property
+    def validation(self) -> Path:
+        return self.path / "validation"
+
+    @property
     def checkpoints(self) -> Path:
         return self.path / "checkpoints"
 
     def records(self) -> tuple[Path, ...]:
         """What belongs to one run only. Orders and models stay in place: the new run may read them before it writes."""
-        return (self.config, self.sizes, self.command, self.metrics, self.tensorboard)
+        return (self.config, self.sizes, self.command, self.metrics, self.tensorboard, self.validation)
 
 
 def open_run_folder(

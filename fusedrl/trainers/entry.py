@@ -42,19 +42,22 @@ def overlap_tensor_parallel(*, largest_tp: int) -> None:
 
 @contextmanager
 def set_up(run: AbstractContextManager[Run]) -> Iterator[Run]:
-    """Enters `run`; its ValueErrors and OSErrors on the way in become ConfigErrors, those of the run itself do not.
-
-    From then on SIGUSR1 and SIGTERM end the run after its step, saved (stopping.py).
-    """
+    """As `entered`; from then on SIGUSR1 and SIGTERM end the run after its step, saved (stopping.py)."""
     from fusedrl.trainers.stopping import heeding
 
-    with ExitStack() as entered:
+    with entered(run) as made, heeding():
+        yield made
+
+
+@contextmanager
+def entered(run: AbstractContextManager[Run]) -> Iterator[Run]:
+    """Enters `run`; its ValueErrors and OSErrors on the way in become ConfigErrors, those of the run itself do not."""
+    with ExitStack() as stack:
         try:
-            made = entered.enter_context(run)
+            made = stack.enter_context(run)
         except (ValueError, OSError) as error:
             raise ConfigError([" ".join(str(error).split())]) from error
-        with heeding():
-            yield made
+        yield made
 
 
 def lost_contact(error: RuntimeError) -> str | None:

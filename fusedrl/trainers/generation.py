@@ -1,8 +1,8 @@
 """Generation for the trainer: the actor's copy in the generation layout, and whole batches of completions.
 
 The copy lies on its own groups (tensor and pipeline parallel, every other rank a replica); its weights come from the
-actor by the hand-over before each use. rollout.name chooses the engine. Every rank gets all completions, in sample-id
-order.
+actor by the hand-over before each use. Commands that only generate have one model, read from its folder. rollout.name
+chooses the engine. Every rank gets all completions, in sample-id order.
 """
 
 from collections.abc import Sequence
@@ -10,10 +10,14 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
+import torch
 import torch.distributed as dist
 
-from fusedrl.config.schema import RolloutConfig
+from fusedrl.config.schema import EngineConfig, GeneratingModelConfig
+from fusedrl.models.architecture import Architecture
 from fusedrl.models.build import build_model
+from fusedrl.models.hf_import import load_hf
+from fusedrl.models.implementation import Implementation
 from fusedrl.parallel.groups import ProcessGroupCollection, build_groups
 from fusedrl.parallel.layout import Layout
 from fusedrl.rollout.cache_budget import gpu_tokens
@@ -24,7 +28,7 @@ from fusedrl.rollout.sampling import SamplingParams
 from fusedrl.rollout.spread import generate_spread
 from fusedrl.rollout.vllm import VllmEngine
 from fusedrl.rollout.vllm_settings import EngineSettings
-from fusedrl.trainers.roles import Role
+from fusedrl.trainers.roles import Role, RoleSpec, build_role
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,24 +56,58 @@ class Generator:
         return completions
 
 
-def build_generator(actor: Role, config: RolloutConfig, *, max_length: int, timeout_s: float) -> Generator:
+def build_generator(actor: Role, config: EngineConfig, *, max_length: int, timeout_s: float) -> Generator:
     """The actor's generating copy. A collective of all ranks. max_length: longest prompt and response together."""
     key = "actor_rollout_ref.rollout"
-    tp, pp = config.tensor_model_parallel_size, config.pipeline_model_parallel_size
-    layout = Layout.for_world(dist.get_world_size(), tp=tp, pp=pp, key=key)
-    groups = build_groups(layout, timeout=timedelta(seconds=timeout_s), key=key)
+    _, groups = _place(config, key=key, timeout_s=timeout_s)
     sizes: dict[str, Any] = {"max_length": max_length, "max_rows": config.max_running_requests}
     if config.name == "vllm":
         return Generator(_vllm_engine(actor, config, **sizes), groups)
     made = {"dtype": actor.spec.dtype, "implementation": actor.spec.implementation}
     module = build_model(actor.architecture, groups, **made, key=key)
+    return Generator(_megatron_engine(module, config, **sizes, timeout_s=timeout_s), groups)
+
+
+def standing_generator(
+    model: GeneratingModelConfig, config: EngineConfig, *, max_length: int, timeout_s: float
+) -> Generator:
+    """A model that only generates, its weights read from its folder. A collective of all ranks."""
+    layout, groups = _place(config, key="rollout", timeout_s=timeout_s)
+    dtype, implementation = getattr(torch, model.dtype), implementation_of_model(model)
+    sizes: dict[str, Any] = {"max_length": max_length, "max_rows": config.max_running_requests}
+    if config.name == "vllm":  # it takes weights by the hand-over alone
+        spec = RoleSpec("model", "rollout", model.path, layout, dtype, implementation=implementation)
+        role = build_role(spec, seed=0, timeout_s=timeout_s)
+        engine = _vllm_engine(role, config, **sizes)
+        engine.load(role.module)
+        return Generator(engine, groups)
+    architecture = Architecture.from_folder(model.path)
+    module = build_model(architecture, groups, dtype=dtype, implementation=implementation, key="model")
+    load_hf(module, model.path)
+    return Generator(_megatron_engine(module, config, **sizes, timeout_s=timeout_s), groups)
+
+
+def implementation_of_model(model: GeneratingModelConfig) -> Implementation:
+    """The configuration's keys that choose libraries."""
+    return Implementation(transformer_impl=model.transformer_impl, attention_backend=model.attention_backend)
+
+
+def _place(config: EngineConfig, *, key: str, timeout_s: float) -> tuple[Layout, ProcessGroupCollection]:
+    tp, pp = config.tensor_model_parallel_size, config.pipeline_model_parallel_size
+    layout = Layout.for_world(dist.get_world_size(), tp=tp, pp=pp, key=key)
+    return layout, build_groups(layout, timeout=timedelta(seconds=timeout_s), key=key)
+
+
+def _megatron_engine(
+    module: Any, config: EngineConfig, *, max_length: int, max_rows: int, timeout_s: float
+) -> MegatronEngine:
     module.eval()
+    sizes: dict[str, Any] = {"max_length": max_length, "max_rows": max_rows}
     sizes["max_tokens"] = config.max_total_tokens or gpu_tokens(module, share=config.gpu_memory_utilization, **sizes)
-    engine = MegatronEngine(module, **sizes, batches=config.batches_in_flight, timeout_s=timeout_s)
-    return Generator(engine, groups)
+    return MegatronEngine(module, **sizes, batches=config.batches_in_flight, timeout_s=timeout_s)
 
 
-def _vllm_engine(actor: Role, config: RolloutConfig, *, max_length: int, max_rows: int) -> VllmEngine:
+def _vllm_engine(actor: Role, config: EngineConfig, *, max_length: int, max_rows: int) -> VllmEngine:
     settings = EngineSettings(
         folder=actor.spec.folder,
         arch=actor.architecture,

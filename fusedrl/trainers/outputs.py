@@ -3,26 +3,24 @@
 runs/NAME/problem.yaml order.csv order.txt order.svg           the schedule of the first training pass
 runs/NAME/trace_stepN.json                                     trainer.profile_steps: when each op ran
 runs/NAME/checkpoints/global_step_N/{actor,critic}             Hugging Face folders
-runs/NAME/validation.jsonl                                     the last validation, one response a line
+runs/NAME/validation/step_N.jsonl .html                        validations, one response a line, and a page of them
 """
 
-import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import torch.distributed as dist
 import yaml
-from torch import Tensor
 
 from fusedrl.checkpoint.atomic import publish_folder, write_file
 from fusedrl.models.hf_export import export_hf
 from fusedrl.pipeline.program import Program
 from fusedrl.pipeline.results import PassReport
 from fusedrl.pipeline.trace import save_chrome_trace
-from fusedrl.rollout.requests import Completion
-from fusedrl.trainers.prompting import PromptRow
+from fusedrl.trainers.judging import Judged, sample_lines
 from fusedrl.trainers.roles import Role
+from fusedrl.trainers.sample_table import write_samples
 from schedules.draw.gantt import save_gantt
 from schedules.draw.text import text_grid
 from schedules.order_file import save_order
@@ -69,25 +67,19 @@ class Outputs:
         dist.barrier()
 
     def save_validation(
-        self,
-        rows: Sequence[PromptRow],
-        completions: Sequence[Completion],
-        acc_B: Tensor,
-        *,
-        decode: Callable[[Sequence[int]], str],
+        self, step: int, judged: Judged, *, decode: Callable[[Sequence[int]], str], keep: int | None
     ) -> None:
-        """The last validation's responses, to look at."""
-        if dist.get_rank() != 0 or not rows:
+        """A validation's responses, to look at; the last `keep` validations stay, None: all.
+
+        Those of later steps belong to a course that the run left when it went on from an earlier state.
+        """
+        if dist.get_rank() != 0:
             return
-        each = len(completions) // len(rows)
-        lines = [
-            {
-                "prompt": decode(c.prompt),
-                "response": decode(c.tokens),
-                "ground_truth": rows[i // each].ground_truth,
-                "acc": float(acc_B[i]),
-                "finish_reason": c.finish_reason,
-            }
-            for i, c in enumerate(completions)
-        ]
-        write_file(self.folder / "validation.jsonl", "".join(json.dumps(line) + "\n" for line in lines))
+        folder = self.folder / "validation"
+        folder.mkdir(parents=True, exist_ok=True)
+        write_samples(folder / f"step_{step}", sample_lines(judged, decode=decode))
+        there = {int(path.stem.removeprefix("step_")) for path in folder.glob("step_*.jsonl")}
+        stay = sorted(each for each in there if each <= step)[-keep if keep else None :]
+        for gone in there - set(stay):
+            for suffix in (".jsonl", ".html"):
+                (folder / f"step_{gone}{suffix}").unlink(missing_ok=True)

@@ -30,8 +30,11 @@ from fusedrl.trainers import forward, losses
 from fusedrl.trainers.checkpointing import Checkpoints
 from fusedrl.trainers.estimate import BASELINE, needs_baseline
 from fusedrl.trainers.experience import Experience, make_experience
+from fusedrl.trainers.figures import values_of
 from fusedrl.trainers.forward import Inference, infer
 from fusedrl.trainers.generation import Generator
+from fusedrl.trainers.judging import respond, temperature_of
+from fusedrl.trainers.offloading import Offloading
 from fusedrl.trainers.outputs import Outputs
 from fusedrl.trainers.planning import Planner
 from fusedrl.trainers.prompting import PromptRow, PromptSource
@@ -67,6 +70,7 @@ class PPO:
     logger: MetricsLogger
     outputs: Outputs
     checkpoints: Checkpoints
+    memory: Offloading
     timers: Timers = field(default_factory=Timers)
 
     def run(self, *, steps: int) -> list[dict[str, float]]:
@@ -74,14 +78,14 @@ class PPO:
         one, and where a run goes on from a saved state)."""
         trainer, first = self.config.trainer, self.checkpoints.first
         begins = first == 1 and trainer.val_before_train and self.prompts.validation
-        history = [self.validate() if begins else {}]
+        history = [self.validate(0) if begins else {}]
         if history[0]:
             self.logger.log(history[0], step=0)
         for step in range(first, steps + 1):
             metrics = self.step(step)
             if self.prompts.validation and (step == steps or _due(step, every=trainer.test_freq)):
                 with self.timers("testing"):
-                    metrics |= self.validate()
+                    metrics |= self.validate(step)
                 metrics |= self.timers.collect()
             self.logger.log(metrics, step=step)
             history.append(metrics)
@@ -114,6 +118,7 @@ class PPO:
             samples, scores, inferred = gathered.samples, gathered.scores, gathered.inferred
             with self.timers("adv"):
                 experience = self.experience(samples, scores.score_B, inferred)
+            self.take_back()
             with self.timers("update_fused"):
                 updates = self.update(experience, step=step)
         self.kl = self.kl.update(experience.kl, samples=samples.size)
@@ -122,13 +127,26 @@ class PPO:
         found = step_metrics(
             experience, inferred, updates, scores=scores, timing_s=timing_s, config=self.config, kl=self.kl
         )
-        return found | gathered.metrics
+        return found | gathered.metrics | self.memory.metrics()
+
+    def make_room(self) -> None:
+        """Before generation: what of the trainer's memory may wait in CPU memory."""
+        if self.memory:
+            with self.timers("offload"):
+                self.memory.offload()
+
+    def take_back(self, *, to_read: bool = False) -> None:
+        """Before updates; to_read: before forward passes, which need parameters alone."""
+        if self.memory:
+            with self.timers("onload"):
+                self.memory.for_reading() if to_read else self.memory.for_training()
 
     def by_stages(self, rows: Sequence[PromptRow], step: int) -> Gathered:
         """Generation, then rewards, then inference in one fused pass."""
         with self.timers("gen"):
             completions = self.generate(rows, step=step)
             baseline = self.greedy(rows, step=step) if needs_baseline(self.config.algorithm) else []
+        self.take_back(to_read=True)
         samples = self.samples_of(completions)
         with self.timers("plan"):
             self.plan(samples, step=step)
@@ -284,18 +302,18 @@ class PPO:
 
         return Learner(self.actor, config.ppo_micro_batch_size_per_gpu, loss, self._budget("actor"))
 
-    def validate(self) -> dict[str, float]:
-        """Mean accuracy of the held-out prompts by data source, under val_kwargs' sampling (greedy by default)."""
+    def validate(self, step: int) -> dict[str, float]:
+        """Figures of the held-out prompts by data source, under val_kwargs' sampling (greedy by default). Without a
+        reward function there are the responses' lengths alone. The samples stay to look at."""
         sampling, rows = self.config.actor_rollout_ref.rollout.val_kwargs, self.prompts.validation
         self.generator.load(self.actor)
-        params = self._params(sampling, VALIDATION_STEP)
-        completions = self.generator.generate([row.tokens for row in rows], n=sampling.n, params=params)
-        acc_B = self.score(rows, completions).acc_B
-        self.outputs.save_validation(rows, completions, acc_B, decode=self.prompts.decode)
-        by_source: dict[str, list[float]] = {}
-        for index, value in enumerate(acc_B.tolist()):
-            by_source.setdefault(rows[index // sampling.n].data_source, []).append(value)
-        return {f"val-core/{name}/acc/mean@{sampling.n}": sum(x) / len(x) for name, x in by_source.items()}
+        self.make_room()
+        params = replace(self._params(sampling, VALIDATION_STEP), temperature=temperature_of(sampling))
+        decode = self.prompts.decode
+        judged = respond(self.generator, rows, n=sampling.n, params=params, runner=self.runner, decode=decode)
+        self.take_back()
+        self.outputs.save_validation(step, judged, decode=decode, keep=self.config.trainer.max_validation_to_keep)
+        return values_of(judged.figures()) | judged.lengths()
 
 
 def _due(step: int, *, every: int) -> bool:

@@ -16,11 +16,12 @@ from fusedrl.config.check_layout import layouts, needs_critic, needs_reference
 from fusedrl.config.derive import ModelSizes, derive_ppo
 from fusedrl.config.schema import (
     BaseTrainerConfig,
+    EngineConfig,
     MegatronConfig,
     OneModelConfig,
     PPOConfig,
     RMConfig,
-    RolloutConfig,
+    RunConfig,
     SFTConfig,
 )
 from fusedrl.config.validate import check_ppo, check_rm, check_sft
@@ -33,7 +34,6 @@ from fusedrl.parallel.placement import stages_a_column
 from fusedrl.pipeline.plan import Planned, plan_pass
 from fusedrl.pipeline.results import largest_shape
 from fusedrl.pipeline.tokens import rounded
-from fusedrl.rewards.function import VERIFIER
 from fusedrl.rewards.runner import RewardRunner
 from fusedrl.rollout import vllm_library
 from fusedrl.trainers.costs import planned_cost
@@ -42,6 +42,7 @@ from fusedrl.trainers.pairing import pair_source, preferences_of
 from fusedrl.trainers.prompting import example_source, prompt_source, rows_of
 from fusedrl.trainers.resuming import identity, resume_problems
 from fusedrl.trainers.roles import implementation_of, stage_options
+from fusedrl.trainers.scoring import function_path
 
 MODEL_KEYS = {
     "actor": "actor_rollout_ref.model.path",
@@ -60,11 +61,11 @@ def ppo_problems(config: PPOConfig, *, world: int, warm_start: SFTConfig | None,
     if found or not speaks:
         return found
     return [
-        *_folder(config.trainer),
-        *_attempt(lambda: _read_rows(config, warm_start)),
-        *_attempt(lambda: _load_function(config)),
-        *_attempt(lambda: _value_head(config)),
-        *_attempt(lambda: _plan(config, models, world=world)),
+        *folder_problems(config.trainer),
+        *attempt(lambda: _read_rows(config, warm_start)),
+        *attempt(lambda: _load_function(config)),
+        *attempt(lambda: _value_head(config)),
+        *attempt(lambda: _plan(config, models, world=world)),
         *_resume(config, models),
     ]
 
@@ -108,8 +109,8 @@ def _one_model_problems(
     look = read if start is None else lambda: (HfFolder(start), tokenize(Tokenizer(start)))
     own = identity({"model": (model, config.optim)}) if (model := sft_model(config)) else {}
     return [
-        *_folder(config.trainer),
-        *_attempt(look),
+        *folder_problems(config.trainer),
+        *attempt(look),
         *resume_problems(config.trainer, command=command, own=own),
     ]
 
@@ -117,7 +118,7 @@ def _one_model_problems(
 def implementation_problems(megatron: Mapping[str, MegatronConfig]) -> list[str]:
     """Libraries that are asked for and not there, by the key of the layout that asks; one attention for all models."""
     found = [
-        line for key, each in megatron.items() for line in _attempt(partial(choose, implementation_of(each), key=key))
+        line for key, each in megatron.items() for line in attempt(partial(choose, implementation_of(each), key=key))
     ]
     backends = {key: each.attention_backend for key, each in megatron.items()}
     if len(set(backends.values())) > 1:
@@ -126,14 +127,14 @@ def implementation_problems(megatron: Mapping[str, MegatronConfig]) -> list[str]
     return found
 
 
-def engine_problems(rollout: RolloutConfig) -> list[str]:
+def engine_problems(rollout: EngineConfig, *, key: str = "actor_rollout_ref.rollout") -> list[str]:
     """vLLM is asked for and not there, or asked for what our engine of it does not do."""
     if rollout.name != "vllm":
         return []
     found = [] if (missing := vllm_library.problem()) is None else [missing]
     if (pp := rollout.pipeline_model_parallel_size) > 1:
-        key = "actor_rollout_ref.rollout.pipeline_model_parallel_size"
-        found.append(f"{key}={pp}: with rollout.name=vllm layers are shared by tensor parallelism alone; set it to 1")
+        told = f"{key}.pipeline_model_parallel_size={pp}"
+        found.append(f"{told}: with rollout.name=vllm layers are shared by tensor parallelism alone; set it to 1")
     return found
 
 
@@ -177,7 +178,7 @@ def _vocabularies(models: Mapping[str, Architecture]) -> Iterator[str]:
             yield f"{key}: its vocabulary has {model.vocab_size} tokens, the actor's has {wanted}; they must share one"
 
 
-def _folder(trainer: BaseTrainerConfig) -> Iterator[str]:
+def folder_problems(trainer: BaseTrainerConfig | RunConfig) -> Iterator[str]:
     """The run's folder can be made."""
     path = Path(trainer.default_local_dir).absolute()
     there = next(parent for parent in (path, *path.parents) if parent.exists())
@@ -194,7 +195,7 @@ def _resume(config: PPOConfig, models: Mapping[str, Architecture]) -> list[str]:
     return resume_problems(config.trainer, command="ppo", own=own)
 
 
-def _attempt(check: Callable[[], object]) -> list[str]:
+def attempt(check: Callable[[], object]) -> list[str]:
     """The message of a ValueError or OSError of `check` as a problem."""
     try:
         check()
@@ -211,9 +212,8 @@ def _read_rows(config: PPOConfig, warm_start: SFTConfig | None) -> None:
 
 
 def _load_function(config: PPOConfig) -> None:
-    function = config.custom_reward_function
-    if function.path or config.data.task.name:
-        RewardRunner(function.path or VERIFIER, name=function.name, workers=1).close()
+    if (path := function_path(config)) is not None:
+        RewardRunner(path, name=config.custom_reward_function.name, workers=1).close()
 
 
 def _value_head(config: PPOConfig) -> None:

@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fusedrl.config.schema import BaseDataConfig, PPODataConfig, SFTDataConfig
+from fusedrl.config.schema import BaseDataConfig, PPODataConfig, PromptDataConfig, SFTDataConfig, TaskConfig
 from fusedrl.data.files import read_rows
 from fusedrl.data.lengths import within
-from fusedrl.data.rows import Row
+from fusedrl.data.rows import Chat, Row
 from fusedrl.data.sampler import RowSampler
 from fusedrl.data.sft import Batch, Example, collate
 from fusedrl.data.tasks import generate
@@ -16,12 +16,13 @@ from fusedrl.data.tokenizer import Tokenizer
 
 @dataclass(frozen=True)
 class PromptRow:
-    """A prompt's tokens and what its responses are judged by."""
+    """A prompt's tokens and what its responses are judged by; `prompt` as the row has it."""
 
     tokens: tuple[int, ...]
     data_source: str
     ground_truth: Any
     extra_info: Mapping[str, Any]
+    prompt: str | Chat = ""
 
 
 @dataclass(eq=False)
@@ -65,9 +66,20 @@ class ExampleSource:
 
 def rows_of(data: BaseDataConfig) -> tuple[list[Row], list[Row]]:
     """(training, validation) rows of files or of a generated task."""
-    task = data.task
-    if task.name is None:
+    if data.task.name is None:
         return read_rows(data.train_files), read_rows(data.val_files)
+    return _generated(data.task)
+
+
+def held_out_prompts(data: PromptDataConfig, files: Sequence[str], tokenizer: Tokenizer) -> tuple[list[PromptRow], int]:
+    """(prompts of the files, or those that a generated task holds out; how many were too long). Raises ValueError
+    naming the file and line of a row that cannot be used."""
+    rows = read_rows(files) if data.task.name is None else _generated(data.task)[1]
+    return _prompts(rows, data, tokenizer)
+
+
+def _generated(task: TaskConfig) -> tuple[list[Row], list[Row]]:
+    assert task.name is not None
     return generate(
         task.name,
         task.config,
@@ -114,9 +126,12 @@ def _answer(row: Row) -> str:
     return row.ground_truth
 
 
-def _prompts(rows: Sequence[Row], data: PPODataConfig, tokenizer: Tokenizer) -> tuple[list[PromptRow], int]:
+def _prompts(
+    rows: Sequence[Row], data: PPODataConfig | PromptDataConfig, tokenizer: Tokenizer
+) -> tuple[list[PromptRow], int]:
     pairs = [(row, tokenizer.encode_prompt(row)) for row in rows]
     kept, too_long = within(
         pairs, limit=data.max_prompt_length, truncation=data.truncation, key="data.max_prompt_length"
     )
-    return [PromptRow(tokens, row.data_source, row.ground_truth, row.extra_info) for row, tokens in kept], too_long
+    found = [PromptRow(tokens, row.data_source, row.ground_truth, row.extra_info, row.prompt) for row, tokens in kept]
+    return found, too_long

@@ -5,12 +5,15 @@ throws or gives no number costs its own sample: it gets the configured score, an
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from fusedrl.config.schema import CustomRewardFunctionConfig, EvaluateConfig, PPOConfig
 from fusedrl.parallel.comm import broadcast_object
+from fusedrl.rewards.function import VERIFIER
 from fusedrl.rewards.runner import RewardRunner
 from fusedrl.rewards.sample import RewardResult, RewardSample
 from fusedrl.rewards.team import RunnerTeam
@@ -20,11 +23,47 @@ from fusedrl.trainers.prompting import PromptRow
 
 @dataclass(frozen=True, eq=False)
 class Scores:
-    """score_B fp32 [B]; acc_B: the function's "acc" where it tells one apart from the score; metrics of its calls."""
+    """score_B fp32 [B]; metrics of the function's calls."""
 
     score_B: Tensor
-    acc_B: Tensor
     metrics: dict[str, float]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the reward function says of one response; acc and pred where the dict that it returns has them.
+
+    failure: why the call gave no score of its own; `score` is the configured one then.
+    """
+
+    score: float
+    acc: float | None = None
+    pred: str | None = None  # the answer that the function read out of the response, verl's name
+    failure: str | None = None
+
+    @staticmethod
+    def of(result: RewardResult) -> "Verdict":
+        acc, pred = result.extra.get("acc"), result.extra.get("pred")
+        failure = None if result.ok else f"{result.status}: {result.detail}"
+        return Verdict(result.score, acc, None if pred is None else str(pred), failure)
+
+    @property
+    def accuracy(self) -> float:
+        """Among responses whose function tells acc: a failed call is no right response, whatever its score is."""
+        if self.acc is not None:
+            return self.acc
+        return self.score if self.failure is None else 0.0
+
+
+def function_path(config: PPOConfig | EvaluateConfig) -> str | None:
+    """The file of the reward function: the user's, or the verifier of a generated task; None without one."""
+    return config.custom_reward_function.path or (str(VERIFIER) if config.data.task.name else None)
+
+
+def open_runner(path: str, function: CustomRewardFunctionConfig, *, workers: int) -> RewardRunner:
+    """Its worker processes; on rank 0 alone. Whoever opens them closes them."""
+    options: dict[str, Any] = {"timeout": function.timeout_s, "default_score": function.default_score}
+    return RewardRunner(path, name=function.name, workers=workers, **options)
 
 
 def reward_samples(
@@ -55,11 +94,14 @@ def score(runner: RewardRunner | RunnerTeam | None, samples: Sequence[RewardSamp
     `runner` lives on rank 0; what other ranks pass does not count.
     """
     results = [RewardResult(sample.sample_id, 0.0) for sample in samples] if runner is None else runner.score(samples)
-    mine = {
-        "score": [result.score for result in results],
-        "acc": [float(result.extra.get("acc", result.score)) for result in results],
-        "failed": sum(not result.ok for result in results),
-    }
+    mine = {"score": [result.score for result in results], "failed": sum(not result.ok for result in results)}
     found = broadcast_object(mine)
-    score_B, acc_B = (torch.tensor(found[name], dtype=torch.float32) for name in ("score", "acc"))
-    return Scores(score_B, acc_B, {"reward/failed_calls": float(found["failed"])})
+    score_B = torch.tensor(found["score"], dtype=torch.float32)
+    return Scores(score_B, {"reward/failed_calls": float(found["failed"])})
+
+
+def judge(runner: RewardRunner | RunnerTeam | None, samples: Sequence[RewardSample]) -> list[Verdict] | None:
+    """The same call in full, for validation and evaluation; None without a function. A collective of all ranks."""
+    mine = None if runner is None else [asdict(Verdict.of(result)) for result in runner.score(samples)]
+    found = broadcast_object(mine)
+    return None if found is None else [Verdict(**each) for each in found]

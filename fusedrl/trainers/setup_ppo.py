@@ -15,7 +15,6 @@ from fusedrl.config.derive import derive_ppo, total_steps
 from fusedrl.config.schema import AlgorithmConfig, PPOConfig
 from fusedrl.data.tokenizer import Tokenizer
 from fusedrl.pipeline.plan import may_split
-from fusedrl.rewards.function import VERIFIER
 from fusedrl.rewards.runner import RewardRunner
 from fusedrl.rewards.team import RunnerTeam
 from fusedrl.rl.kl import AdaptiveController, FixedController
@@ -29,6 +28,7 @@ from fusedrl.trainers.prompting import prompt_source
 from fusedrl.trainers.records import open_records
 from fusedrl.trainers.resuming import ppo_identity
 from fusedrl.trainers.roles import Role, RoleSpec, TrainedRole, build_role, build_trained_role, make_executor
+from fusedrl.trainers.scoring import function_path, open_runner
 from fusedrl.trainers.setup_stream import make_stream, model_copies
 
 
@@ -54,7 +54,10 @@ def ppo_run(config: PPOConfig, *, command: list[str]) -> Iterator[tuple[PPO, int
         planner = Planner(config.schedule)
         closing.callback(planner.close)
         length = config.data.max_prompt_length + config.data.max_response_length
+        memory = Offloading.of(config, {**trained, **frozen})
+        memory.offload()  # an engine on a GPU takes its cache from what is free while it generates
         generator = build_generator(actor, rollout, max_length=length, timeout_s=timeout_s)
+        memory.for_training()
         runner = _runner(config, closing)
         run = PPO(
             config=config,
@@ -72,6 +75,7 @@ def ppo_run(config: PPOConfig, *, command: list[str]) -> Iterator[tuple[PPO, int
             logger=logger,
             outputs=Outputs(Path(config.trainer.default_local_dir), config.actor_rollout_ref.model.path),
             checkpoints=Checkpoints(config, "ppo", own, trained, prompts.sampler, start, logger.say),
+            memory=memory,
         )
         run.restore()
         yield run, steps
@@ -115,16 +119,14 @@ def _frozen_specs(config: PPOConfig) -> list[RoleSpec]:
 
 
 def _runner(config: PPOConfig, closing: ExitStack) -> RewardRunner | RunnerTeam | None:
-    """Rank 0's reward function: the user's, or the verifier of a generated task; none with a reward model alone. A
-    stream gives samples to workers one by one, so each has a runner of its own."""
-    function = config.custom_reward_function
-    path = function.path or (str(VERIFIER) if config.data.task.name else None)
+    """Rank 0's reward function; none with a reward model alone. A stream gives samples to workers one by one, so each
+    has a runner of its own."""
+    function, path = config.custom_reward_function, function_path(config)
     if dist.get_rank() != 0 or path is None:
         return None
 
     def runner(workers: int) -> RewardRunner:
-        options: dict[str, Any] = {"timeout": function.timeout_s, "default_score": function.default_score}
-        return closing.enter_context(RewardRunner(path, name=function.name, workers=workers, **options))
+        return closing.enter_context(open_runner(path, function, workers=workers))
 
     if config.actor_rollout_ref.rollout.inference == "pipeline":
         return runner(function.num_workers)

@@ -141,7 +141,7 @@ class SampleStream:
     def _scores(self, found: StreamResult) -> Scores:
         failed = broadcast_object(None if self._scorer is None else self._scorer.failed.total())
         score_B = torch.tensor(found.scores, dtype=torch.float32)
-        return Scores(score_B, score_B, {"reward/failed_calls": float(failed or 0)})
+        return Scores(score_B, {"reward/failed_calls": float(failed or 0)})
 
     def _inferred(self, found: StreamResult) -> dict[str, Tensor]:
         """[B, width] with zeros beyond each response; [B, 1] of what is one number a sample."""

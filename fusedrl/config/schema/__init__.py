@@ -5,13 +5,24 @@ Names are verl's where it has one. One trap: verl counts ppo_mini_batch_size in 
 
 from fusedrl.config.schema.algorithm import AlgorithmConfig, KLControlConfig
 from fusedrl.config.schema.critic import CriticConfig, CustomRewardFunctionConfig, RewardModelConfig
-from fusedrl.config.schema.data import BaseDataConfig, PPODataConfig, RMDataConfig, SFTDataConfig, TaskConfig
+from fusedrl.config.schema.data import (
+    BaseDataConfig,
+    PPODataConfig,
+    PromptDataConfig,
+    RMDataConfig,
+    SFTDataConfig,
+    TaskConfig,
+)
+from fusedrl.config.schema.evaluate import EvaluateConfig, FiguresConfig
 from fusedrl.config.schema.fields import REQUIRED, Limits
+from fusedrl.config.schema.generate import GenerateConfig, ResponsesConfig
+from fusedrl.config.schema.generation import GeneratingModelConfig, GenerationConfig, RunConfig
 from fusedrl.config.schema.one_model import NewModelConfig, OneModelConfig, StartModelConfig
 from fusedrl.config.schema.parallel import MegatronConfig, OptimConfig
 from fusedrl.config.schema.policy import (
     ActorConfig,
     ActorRolloutRefConfig,
+    EngineConfig,
     ModelConfig,
     RefConfig,
     RolloutConfig,
@@ -24,8 +35,15 @@ from fusedrl.config.schema.schedule import CostConfig, ScheduleConfig
 from fusedrl.config.schema.sft import SFTConfig
 from fusedrl.config.schema.trainer import BaseTrainerConfig, PPOTrainerConfig
 
-Config = PPOConfig | SFTConfig | RMConfig
-SCHEMAS: dict[str, type[Config]] = {"ppo": PPOConfig, "sft": SFTConfig, "reward_model": RMConfig}
+Config = PPOConfig | SFTConfig | RMConfig  # of commands that train
+AnyConfig = Config | EvaluateConfig | GenerateConfig
+SCHEMAS: dict[str, type[AnyConfig]] = {
+    "ppo": PPOConfig,
+    "sft": SFTConfig,
+    "reward_model": RMConfig,
+    "evaluate": EvaluateConfig,
+    "generate": GenerateConfig,
+}
 
 __all__ = [
     "REQUIRED",
@@ -33,12 +51,19 @@ __all__ = [
     "ActorConfig",
     "ActorRolloutRefConfig",
     "AlgorithmConfig",
+    "AnyConfig",
     "BaseDataConfig",
     "BaseTrainerConfig",
     "Config",
     "CostConfig",
     "CriticConfig",
     "CustomRewardFunctionConfig",
+    "EngineConfig",
+    "EvaluateConfig",
+    "FiguresConfig",
+    "GenerateConfig",
+    "GeneratingModelConfig",
+    "GenerationConfig",
     "KLControlConfig",
     "Limits",
     "MegatronConfig",
@@ -49,11 +74,14 @@ __all__ = [
     "PPOConfig",
     "PPODataConfig",
     "PPOTrainerConfig",
+    "PromptDataConfig",
     "RMConfig",
     "RMDataConfig",
     "RefConfig",
+    "ResponsesConfig",
     "RewardModelConfig",
     "RolloutConfig",
+    "RunConfig",
     "SFTConfig",
     "SFTDataConfig",
     "ScheduleConfig",

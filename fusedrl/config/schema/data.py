@@ -75,3 +75,27 @@ class RMDataConfig(OneModelDataConfig):
     use_dynamic_bsz: bool = key(False, help="Make micro-batches by a budget of tokens instead of a number of pairs")
     max_token_len_per_gpu: int = token_budget(help="With use_dynamic_bsz, two rows a pair")
     max_length: int = key(1024, help="Longest prompt with one of its responses, in tokens", at_least=2)
+
+
+@dataclass(frozen=True)
+class PromptDataConfig:
+    """What commands that only generate share; a generated task gives its held-out prompts."""
+
+    task: TaskConfig = group(TaskConfig, help="A generated task instead of files: its held-out prompts")
+    truncation: str = key(
+        "error",
+        help="A prompt that is too long: leave it out (counted), stop, or cut its beginning",
+        choices=("filter", "error", "truncate"),
+    )
+    max_prompt_length: int = key(512, help="Longest prompt, in tokens", at_least=1)
+    max_response_length: int = key(512, help="Longest response, in tokens", at_least=1)
+
+
+@dataclass(frozen=True)
+class EvaluateDataConfig(PromptDataConfig):
+    val_files: list[str] = key([], help="jsonl or parquet files of rows, as those of PPO")
+
+
+@dataclass(frozen=True)
+class GenerateDataConfig(PromptDataConfig):
+    files: list[str] = key([], help="jsonl or parquet files of rows, as those of PPO; prompt alone is needed")

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from fusedrl.config.schema.fields import REQUIRED, group, key, token_budget
-from fusedrl.config.schema.parallel import MegatronConfig, OptimConfig
+from fusedrl.config.schema.parallel import FrozenMegatronConfig, LearningMegatronConfig, OptimConfig
 
 LOSS_AGG_MODES = ("token-mean", "seq-mean-token-sum", "seq-mean-token-mean", "seq-mean-token-sum-norm")
 KL_ESTIMATORS = ("kl", "k1", "abs", "mse", "k2", "low_var_kl", "k3")
@@ -49,14 +49,17 @@ class ActorConfig:
         choices=KL_LOSSES,
     )
     optim: OptimConfig = group(OptimConfig, help="The actor's optimizer")
-    megatron: MegatronConfig = group(MegatronConfig, help="The actor's layout")
+    megatron: LearningMegatronConfig = group(LearningMegatronConfig, help="The actor's layout")
 
 
 @dataclass(frozen=True)
 class ValidationSamplingConfig:
     """Sampling of the validation prompts. Temperature 0 takes the likeliest token."""
 
-    n: int = key(1, help="Responses per validation prompt", at_least=1)
+    n: int = key(1, help="Responses per validation prompt; more than 1 need sampling", at_least=1)
+    do_sample: bool | None = key(
+        None, help="false: the likeliest token, whatever the temperature; null: sample where the temperature is above 0"
+    )
     temperature: float = key(0.0, help="0: the likeliest token", at_least=0)
     top_p: float = key(1.0, help="Smallest set of tokens with this probability", above=0, at_most=1)
     top_k: int = key(-1, help="Likeliest tokens to draw from; -1: all", at_least=1, switch=-1)
@@ -78,7 +81,9 @@ class StreamConfig:
 
 
 @dataclass(frozen=True)
-class RolloutConfig:
+class EngineConfig:
+    """A generation engine and how it draws tokens: what every command that generates shares."""
+
     name: str = key("megatron", help="Generation engine: the built-in one, or vLLM (docs/rollout.md)", choices=ENGINES)
     n: int = key(1, help="Responses per prompt", at_least=1)
     temperature: float = key(1.0, help="Sampling temperature; log-probabilities use the same", above=0)
@@ -104,6 +109,12 @@ class RolloutConfig:
         at_most=1,
     )
     enforce_eager: bool = key(False, help="With name=vllm on GPUs: run its model without compiling it and CUDA graphs")
+
+
+@dataclass(frozen=True)
+class RolloutConfig(EngineConfig):
+    """Generation for training."""
+
     log_prob_micro_batch_size_per_gpu: int = key(
         8, help="Samples of one micro-batch when the actor's log-probabilities are computed", at_least=1
     )
@@ -149,7 +160,7 @@ class RefConfig:
     log_prob_micro_batch_size_per_gpu: int = key(8, help="Samples of one micro-batch of the reference", at_least=1)
     log_prob_use_dynamic_bsz: bool = key(False, help="A budget of tokens instead of a number of samples")
     log_prob_max_token_len_per_gpu: int = token_budget(help="With log_prob_use_dynamic_bsz")
-    megatron: MegatronConfig = group(MegatronConfig, help="The reference's layout")
+    megatron: FrozenMegatronConfig = group(FrozenMegatronConfig, help="The reference's layout")
 
 
 @dataclass(frozen=True)

@@ -49,6 +49,9 @@ class PPOTrainerConfig(BaseTrainerConfig):
     test_freq: int = key(-1, help="Validate every so many steps; -1: never", at_least=-1)
     export_hf: bool = key(True, help="Export Hugging Face folders with every save; false: with the last one only")
     val_before_train: bool = key(True, help="Validate before the first step")
+    max_validation_to_keep: int | None = key(
+        20, help="Validations whose samples stay in validation/, the last ones; null: all", at_least=1
+    )
     critic_warmup: int = key(0, help="First steps in which only the critic is trained", at_least=0)
     profile_steps: list[int] = key(
         [],

@@ -2,7 +2,7 @@ import pytest
 import reasoning_gym
 
 from fusedrl.rewards.function import VERIFIER
-from fusedrl.rewards.reasoning_gym import compute_score
+from fusedrl.rewards.reasoning_gym import compute_score, full_marks
 from fusedrl.rewards.runner import RewardRunner
 from fusedrl.rewards.sample import RewardSample
 
@@ -15,27 +15,31 @@ def test_the_entry_s_own_answer_has_full_marks_and_nonsense_has_not(task: str) -
     for entry in reasoning_gym.create_dataset(task, seed=4, size=2):
         rest = {"ground_truth": entry["answer"], "extra_info": entry["metadata"]}
         source = f"reasoning_gym/{task}"
-        assert compute_score(source, f" {entry['answer']}\n", **rest) == {"score": 1.0, "acc": 1.0}
+        right = {"score": 1.0, "acc": 1.0, "pred": entry["answer"].strip()}
+        assert compute_score(source, f" {entry['answer']}\n", **rest) == right
         assert compute_score(source, "", **rest)["acc"] == 0.0
         assert compute_score(source, "zzz", **rest)["acc"] == 0.0
 
 
 @pytest.mark.parametrize(
-    ("response", "score"),
+    ("response", "score", "pred"),
     [
-        ("12", 1.0),
-        ("12.0", 1.0),
-        ("012", 1.0),
-        ("the sum is <answer> 12 </answer>.", 1.0),
-        ("<answer>3</answer> no: <answer>12</answer>", 1.0),
-        ("12 <answer>3</answer>", 0.0),
-        ("13", 0.0),
-        ("123", 2 / 3),
+        ("12", 1.0, "12"),
+        ("12.0", 1.0, "12.0"),
+        ("012", 1.0, "012"),
+        ("the sum is <answer> 12 </answer>.", 1.0, "12"),
+        ("<answer>3</answer> no: <answer>12</answer>", 1.0, "12"),
+        ("12 <answer>3</answer>", 0.0, "3"),
+        ("13", 0.0, "13"),
+        ("123", 2 / 3, "123"),
     ],
 )
-def test_chain_sum_scores_the_answer_as_its_dataset_does(response: str, score: float) -> None:
-    found = compute_score("reasoning_gym/chain_sum", response, "12", {"metadata": {}, "question": "5 + 7 ="})
-    assert found == {"score": pytest.approx(score), "acc": float(score == 1.0)}
+def test_chain_sum_scores_the_answer_as_its_dataset_does(response: str, score: float, pred: str) -> None:
+    question = {"metadata": {}, "question": "5 + 7 ="}
+    found = compute_score("reasoning_gym/chain_sum", response, "12", question)
+    assert found == {"score": pytest.approx(score), "acc": float(score == 1.0), "pred": pred}
+    marks = full_marks("reasoning_gym/chain_sum", response, "12", question)
+    assert marks == {"score": float(score == 1.0), "acc": float(score == 1.0), "pred": pred}
 
 
 def test_metadata_may_stand_alone_or_under_its_key() -> None:

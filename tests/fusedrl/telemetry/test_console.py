@@ -48,6 +48,18 @@ def test_accuracy_is_the_mean_over_data_sources() -> None:
     assert "accuracy 0.300" in line
 
 
+def test_only_means_count_and_a_reward_is_not_called_accuracy() -> None:
+    several = {f"val-core/a/acc/{name}": 9.0 for name in ("best@4/mean", "maj@4/mean", "pass@4")}
+    metrics = {
+        "val-core/a/acc/mean@4": 0.5,
+        **several,
+        "val-core/b/reward/mean@4": 2.0,
+        "val-core/c/reward/mean@4": 4.0,
+    }
+    line = step_line(0, metrics, total_steps=9, pace=Pace(total_steps=9))
+    assert line == "step 0/9  accuracy 0.500  validation reward 3.000  ? left"
+
+
 def written(*, terminal: bool) -> str:
     text = io.StringIO()
     console = Console(file=text, force_terminal=terminal, width=100, soft_wrap=True)
