@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
+import torch.distributed as dist
 from torch import Tensor
 
 from fusedrl.checkpoint.pieces import (
@@ -27,7 +28,7 @@ from fusedrl.models.training import TrainableModel
 from fusedrl.rollout.handover import describe
 from fusedrl.rollout.reshard import Shard
 
-RANDOM = "random"
+RANDOM, RUN = "random", "run"
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,9 +43,10 @@ def rank_file(rank: int) -> str:
     return f"rank_{rank:05d}.safetensors"
 
 
-def take_snapshot(models: Mapping[str, TrainableModel]) -> Snapshot:
-    """Copies this rank's share of all models."""
-    tensors: dict[str, Tensor] = {}
+def take_snapshot(models: Mapping[str, TrainableModel], beside: Mapping[str, Tensor] | None = None) -> Snapshot:
+    """Copies this rank's share of all models. beside: flat CPU tensors of the run, fp32 or bytes, the same on every
+    rank and never changed; rank 0 writes them."""
+    tensors = {f"{RUN}/{name}": tensor for name, tensor in (beside or {}).items() if dist.get_rank() == 0}
     fragments: dict[str, list[Fragment]] = {}
     for name, model in models.items():
         fragments[name] = []
@@ -92,6 +94,11 @@ def restore_random(folder: Path, *, rank: int) -> None:
     path = folder / rank_file(rank)
     names = json.loads(read_metadata(path)[RANDOM])
     restore_random_states({name: read_part(path, f"{RANDOM}/{name}") for name in names})
+
+
+def read_beside(folder: Path, name: str) -> Tensor:
+    """A tensor that was saved beside the models."""
+    return read_part(folder / rank_file(0), f"{RUN}/{name}")
 
 
 def _copy(tensor: Tensor) -> Tensor:

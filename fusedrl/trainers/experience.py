@@ -12,15 +12,20 @@ import torch
 from torch import Tensor
 
 from fusedrl.config.schema import AlgorithmConfig
+from fusedrl.rl.correction import rollout_weights
 from fusedrl.rl.shaping import place_scores, rewards_with_kl
 from fusedrl.rl.statistics import critic_metrics
 from fusedrl.trainers.estimate import estimate
 from fusedrl.trainers.samples import Samples
 
+WEIGHTS = "rollout_weights"
+"""Name of the importance weights among the fields that the policy loss reads."""
+
 
 @dataclass(frozen=True, eq=False)
 class Experience:
-    """ref_logp_BR is None where no KL to a reference is used, values_BR where there is no critic."""
+    """ref_logp_BR is None where no KL to a reference is used, values_BR where there is no critic, weights_BR where the
+    policy loss has no importance weights."""
 
     samples: Samples
     score_B: Tensor
@@ -31,6 +36,7 @@ class Experience:
     advantages_BR: Tensor
     returns_BR: Tensor
     kl: float  # mean KL to the reference per sample's token, 0 without a reference
+    weights_BR: Tensor | None = None
 
     def fields(self) -> dict[str, Tensor]:
         """What the losses of actor and critic read, one row a sample."""
@@ -41,15 +47,16 @@ class Experience:
             "advantages": self.advantages_BR,
             "returns": self.returns_BR,
         }
-        optional = {"old_values": self.values_BR, "ref_logp": self.ref_logp_BR}
+        optional = {"old_values": self.values_BR, "ref_logp": self.ref_logp_BR, WEIGHTS: self.weights_BR}
         return found | {name: value for name, value in optional.items() if value is not None}
 
     def metrics(self) -> dict[str, float]:
-        """verl's critic/* statistics of the batch."""
+        """verl's critic/* statistics of the batch, and those of the weights."""
         mask_BR = self.samples.mask_BR
-        return critic_metrics(
+        found = critic_metrics(
             self.score_B, self.rewards_BR, self.advantages_BR, self.returns_BR, mask_BR, values_BT=self.values_BR
         )
+        return found if self.weights_BR is None else found | _weight_metrics(self.weights_BR[mask_BR])
 
 
 def make_experience(
@@ -86,7 +93,23 @@ def make_experience(
         advantages_BR=advantages_BR,
         returns_BR=returns_BR,
         kl=kl,
+        weights_BR=_weights(samples, inferred["logp"], algorithm),
     )
+
+
+def _weights(samples: Samples, logp_BR: Tensor, algorithm: AlgorithmConfig) -> Tensor | None:
+    """How much likelier the trainer's policy, before the update, makes the tokens than the one that drew them."""
+    level, upper = algorithm.rollout_correction.rollout_is, algorithm.rollout_correction.rollout_is_threshold
+    if level is None:
+        return None
+    return rollout_weights(logp_BR, samples.rollout_logp_BR, samples.mask_BR, level=level, upper=upper)
+
+
+def _weight_metrics(weight_N: Tensor) -> dict[str, float]:
+    """verl's names; of the valid tokens, after the cut."""
+    if not len(weight_N):
+        return {}
+    return {f"rollout_corr/rollout_is_{name}": float(getattr(weight_N, name)()) for name in ("mean", "min", "max")}
 
 
 def _rewards(

@@ -20,6 +20,7 @@ from fusedrl.rl import losses
 from fusedrl.rl.aggregate import normalizer
 from fusedrl.rl.alignment import outputs_for_response
 from fusedrl.rl.masked import working
+from fusedrl.trainers.experience import WEIGHTS
 from fusedrl.trainers.roles import Role
 
 
@@ -55,6 +56,7 @@ def policy_loss(config: ActorConfig, mask_BR: Tensor, *, actor: Role, temperatur
             clip_ratio_high=config.clip_ratio if high is None else high,
             clip_ratio_c=config.clip_ratio_c,
             tokens=tokens,
+            weights_BT=batch.fields.get(WEIGHTS),
             **whole,
         )
         if config.entropy_coeff:

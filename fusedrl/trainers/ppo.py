@@ -36,6 +36,7 @@ from fusedrl.trainers.generation import Generator
 from fusedrl.trainers.judging import respond, temperature_of
 from fusedrl.trainers.offloading import Offloading
 from fusedrl.trainers.outputs import Outputs
+from fusedrl.trainers.partial import PartialRollout, corrected
 from fusedrl.trainers.planning import Planner
 from fusedrl.trainers.prompting import PromptRow, PromptSource
 from fusedrl.trainers.report import step_metrics
@@ -45,6 +46,7 @@ from fusedrl.trainers.scoring import Scores, reward_samples, score
 from fusedrl.trainers.streaming import Gathered, SampleStream
 from fusedrl.trainers.update import Learner, Update, mini_batches, shapes_ahead, update
 
+CARRIED = "carried"  # name of unfinished samples in a saved state
 VALIDATION_STEP = 0  # random numbers of validation never meet those of a training step, which count from 1
 
 
@@ -52,7 +54,7 @@ VALIDATION_STEP = 0  # random numbers of validation never meet those of a traini
 class PPO:
     """A PPO run on this rank. Critic, reference and reward are None where the configuration does not use them.
 
-    stream: with rollout.inference=instances; it has the frozen models, then.
+    stream: with rollout.inference=instances; it has the frozen models, then. partial: with rollout.partial_rollout.
     """
 
     config: PPOConfig
@@ -66,6 +68,7 @@ class PPO:
     planner: Planner
     runner: RewardRunner | RunnerTeam | None  # on rank 0
     stream: SampleStream | None
+    partial: PartialRollout | None
     kl: FixedController | AdaptiveController
     logger: MetricsLogger
     outputs: Outputs
@@ -96,7 +99,11 @@ class PPO:
 
     def save(self, step: int, *, last: bool) -> None:
         """The state, and Hugging Face folders, where they are due."""
-        due = self.checkpoints.step_done(step, last=last, values={"kl_coef": self.kl.coef})
+        values: dict[str, Any] = {"kl_coef": self.kl.coef}
+        carried, tensors = ([], None) if self.partial is None else self.partial.state()
+        if self.partial is not None:
+            values[CARRIED] = carried
+        due = self.checkpoints.step_done(step, last=last, values=values, tensors=tensors)
         if due and (last or self.config.trainer.export_hf):
             self.outputs.save(step, [self.actor, *([] if self.critic is None else [self.critic])])
 
@@ -105,16 +112,26 @@ class PPO:
         values = self.checkpoints.restore()
         if values is not None and isinstance(self.kl, AdaptiveController):
             self.kl = replace(self.kl, coef=values["kl_coef"])
+        if values is not None and values.get(CARRIED):
+            self._restore_carried(values[CARRIED])
+
+    def _restore_carried(self, carried: Sequence[Any]) -> None:
+        if self.partial is None:
+            raise ValueError(
+                f"the saved state carries unfinished samples of {len(carried)} prompts: set "
+                "actor_rollout_ref.rollout.partial_rollout=true to go on with them"
+            )
+        self.partial.restore(carried, self.checkpoints.saved_tensor)
 
     def step(self, step: int) -> dict[str, float]:
         """One step of PPO; its metrics, the same on every rank."""
         with self.timers("step"):
-            rows = self.prompts.next(self.config.data.train_batch_size)
             with self.timers("hand_over"):
                 self.generator.load(self.actor)
                 if self.stream is not None:
                     self.stream.load(self.critic)
-            gathered = self.by_stages(rows, step) if self.stream is None else self.streamed(self.stream, rows, step)
+            self.make_room()
+            gathered = self.by_stages(step) if self.stream is None else self.streamed(self.stream, self.rows(), step)
             samples, scores, inferred = gathered.samples, gathered.scores, gathered.inferred
             with self.timers("adv"):
                 experience = self.experience(samples, scores.score_B, inferred)
@@ -141,10 +158,14 @@ class PPO:
             with self.timers("onload"):
                 self.memory.for_reading() if to_read else self.memory.for_training()
 
-    def by_stages(self, rows: Sequence[PromptRow], step: int) -> Gathered:
+    def rows(self) -> list[PromptRow]:
+        """The next prompts."""
+        return self.prompts.next(self.config.data.train_batch_size)
+
+    def by_stages(self, step: int) -> Gathered:
         """Generation, then rewards, then inference in one fused pass."""
         with self.timers("gen"):
-            completions = self.generate(rows, step=step)
+            rows, completions, metrics = self.finished(step)
             baseline = self.greedy(rows, step=step) if needs_baseline(self.config.algorithm) else []
         self.take_back(to_read=True)
         samples = self.samples_of(completions)
@@ -157,7 +178,7 @@ class PPO:
         if baseline:
             with self.timers("baseline"):
                 inferred |= self.baseline(rows, baseline)
-        return Gathered(samples, scores, inferred)
+        return Gathered(samples, scores, inferred, metrics=metrics)
 
     def streamed(self, stream: SampleStream, rows: Sequence[PromptRow], step: int) -> Gathered:
         """The same as one flow of samples on the generation engines."""
@@ -170,6 +191,13 @@ class PPO:
                 score_P = stream.baseline(rows, params=self._greedy_params(step))
                 gathered.inferred[BASELINE] = score_P.repeat_interleave(rollout.n)[:, None]
         return gathered
+
+    def finished(self, step: int) -> tuple[list[PromptRow], list[Completion], dict[str, float]]:
+        """Prompts, n completions of each, neighbours; metrics of those that are carried on."""
+        if self.partial is not None:
+            return self.partial.run(step, params=self._params(self.config.actor_rollout_ref.rollout, step))
+        rows = self.rows()
+        return rows, self.generate(rows, step=step), {}
 
     def generate(self, rows: Sequence[PromptRow], *, step: int) -> list[Completion]:
         """n completions of each prompt, neighbours."""
@@ -252,7 +280,8 @@ class PPO:
         """Scores of function and reward model together, then rewards, advantages and returns."""
         if "rm_score" in inferred:
             score_B = score_B + inferred["rm_score"][:, 0]
-        algorithm, n = self.config.algorithm, self.config.actor_rollout_ref.rollout.n
+        algorithm = corrected(self.config.algorithm, partial=self.partial is not None)
+        n = self.config.actor_rollout_ref.rollout.n
         return make_experience(samples, score_B, inferred, algorithm=algorithm, kl_coef=self.kl.coef, n=n)
 
     def plan(self, samples: Samples, *, step: int) -> None:

@@ -20,11 +20,13 @@ from fusedrl.rewards.team import RunnerTeam
 from fusedrl.rl.kl import AdaptiveController, FixedController
 from fusedrl.trainers.checkpointing import Checkpoints, resume_from
 from fusedrl.trainers.device_memory import check_memory_share
-from fusedrl.trainers.generation import build_generator
+from fusedrl.trainers.generation import Generator, build_generator
+from fusedrl.trainers.offloading import Offloading
 from fusedrl.trainers.outputs import Outputs
+from fusedrl.trainers.partial import PartialRollout
 from fusedrl.trainers.planning import Planner
 from fusedrl.trainers.ppo import PPO
-from fusedrl.trainers.prompting import prompt_source
+from fusedrl.trainers.prompting import PromptSource, prompt_source
 from fusedrl.trainers.records import open_records
 from fusedrl.trainers.resuming import ppo_identity
 from fusedrl.trainers.roles import Role, RoleSpec, TrainedRole, build_role, build_trained_role, make_executor
@@ -71,6 +73,7 @@ def ppo_run(config: PPOConfig, *, command: list[str]) -> Iterator[tuple[PPO, int
             planner=planner,
             runner=runner,
             stream=make_stream(config, actor, copies, generator, runner, prompts) if streams else None,
+            partial=_partial(config, prompts, generator) if rollout.partial_rollout else None,
             kl=_controller(config.algorithm),
             logger=logger,
             outputs=Outputs(Path(config.trainer.default_local_dir), config.actor_rollout_ref.model.path),
@@ -131,6 +134,12 @@ def _runner(config: PPOConfig, closing: ExitStack) -> RewardRunner | RunnerTeam 
     if config.actor_rollout_ref.rollout.inference == "pipeline":
         return runner(function.num_workers)
     return RunnerTeam([runner(1) for _ in range(function.num_workers)])
+
+
+def _partial(config: PPOConfig, prompts: PromptSource, generator: Generator) -> PartialRollout:
+    rollout, batch = config.actor_rollout_ref.rollout, config.data.train_batch_size
+    assert rollout.over_sampling_batch_size is not None  # the configuration's check
+    return PartialRollout(prompts, generator, rollout.n, batch, rollout.over_sampling_batch_size)
 
 
 def _controller(algorithm: AlgorithmConfig) -> FixedController | AdaptiveController:

@@ -18,6 +18,19 @@ class KLControlConfig:
 
 
 @dataclass(frozen=True)
+class RolloutCorrectionConfig:
+    """Samples were drawn with log-probabilities that are not quite the trainer's: weights on the policy loss."""
+
+    rollout_is: str | None = key(
+        None,
+        help="Weigh the policy loss by exp(trainer's - engine's log-probability), cut at the threshold, of each token "
+        "or of each whole response; null: not, but by token with rollout.partial_rollout",
+        choices=("token", "sequence"),
+    )
+    rollout_is_threshold: float = key(2.0, help="Largest weight", at_least=1)
+
+
+@dataclass(frozen=True)
 class AlgorithmConfig:
     adv_estimator: str = key(
         "gae",
@@ -35,3 +48,6 @@ class AlgorithmConfig:
     use_kl_in_reward: bool = key(False, help="Subtract the KL to the reference from the reward of each token")
     kl_penalty: str = key("kl", help=f"Estimator of that KL ({KL_ESTIMATORS_HELP})", choices=KL_ESTIMATORS)
     kl_ctrl: KLControlConfig = group(KLControlConfig, help="Coefficient of the KL in the reward")
+    rollout_correction: RolloutCorrectionConfig = group(
+        RolloutCorrectionConfig, help="Importance weights of samples that another policy drew"
+    )

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from fusedrl.config.schema.fields import REQUIRED, group, key, token_budget
-from fusedrl.config.schema.parallel import CriticOptimConfig, MegatronConfig
+from fusedrl.config.schema.parallel import CriticOptimConfig, FrozenMegatronConfig, LearningMegatronConfig
 from fusedrl.config.schema.policy import LOSS_AGG_MODES
 
 
@@ -31,8 +31,8 @@ class CriticConfig:
     cliprange_value: float = key(0.5, help="Clip range of the value loss", above=0)
     loss_agg_mode: str = key("token-mean", help="How the loss of tokens becomes one number", choices=LOSS_AGG_MODES)
     optim: CriticOptimConfig = group(CriticOptimConfig, help="The critic's optimizer")
-    megatron: MegatronConfig = group(
-        MegatronConfig,
+    megatron: LearningMegatronConfig = group(
+        LearningMegatronConfig,
         help="The critic's layout; that of the actor unless given, any that fits the ranks may share its passes",
     )
 
@@ -49,7 +49,7 @@ class RewardModelConfig:
     micro_batch_size_per_gpu: int = key(8, help="Samples of one micro-batch of the reward model", at_least=1)
     use_dynamic_bsz: bool = key(False, help="A budget of tokens instead of a number of samples")
     forward_max_token_len_per_gpu: int = token_budget(help="With use_dynamic_bsz")
-    megatron: MegatronConfig = group(MegatronConfig, help="The reward model's layout")
+    megatron: FrozenMegatronConfig = group(FrozenMegatronConfig, help="The reward model's layout")
 
 
 @dataclass(frozen=True)

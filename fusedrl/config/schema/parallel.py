@@ -70,6 +70,19 @@ class MegatronConfig:
 
 
 @dataclass(frozen=True)
+class FrozenMegatronConfig(MegatronConfig):
+    """Of a model that is not needed while samples are generated."""
+
+    param_offload: bool = key(False, help="Parameters wait in CPU memory while samples are generated")
+
+
+@dataclass(frozen=True)
+class LearningMegatronConfig(FrozenMegatronConfig):
+    grad_offload: bool = key(False, help="Gradients' memory is given back while samples are generated")
+    optimizer_offload: bool = key(False, help="The optimizer's state waits in CPU memory while samples are generated")
+
+
+@dataclass(frozen=True)
 class OptimConfig:
     """Megatron's Adam with its learning-rate schedule. Steps here are optimizer steps (mini-batches)."""
 

@@ -120,6 +120,16 @@ class RolloutConfig(EngineConfig):
     )
     log_prob_use_dynamic_bsz: bool = key(False, help="A budget of tokens there instead of a number of samples")
     log_prob_max_token_len_per_gpu: int = token_budget(help="With log_prob_use_dynamic_bsz")
+    partial_rollout: bool = key(
+        False,
+        help="End a step's generation once data.train_batch_size prompts are finished; the others go on in the next "
+        "step, under its weights (docs/rollout.md)",
+    )
+    over_sampling_batch_size: int | None = key(
+        None,
+        help="With partial_rollout: prompts under way at once, carried ones too; more than data.train_batch_size",
+        at_least=1,
+    )
     val_kwargs: ValidationSamplingConfig = group(ValidationSamplingConfig, help="Sampling in validation")
     inference: str = key(
         "pipeline",

@@ -1,14 +1,19 @@
+from dataclasses import replace
+
 import pytest
 import torch
 
 from fusedrl.config.schema import AlgorithmConfig
-from fusedrl.trainers.experience import Experience, make_experience
+from fusedrl.config.schema.algorithm import RolloutCorrectionConfig
+from fusedrl.trainers.experience import WEIGHTS, Experience, make_experience
 from tests.distributed.trainer_jobs import random_samples
 
 
 def experience(*, kl_coef: float = 0.0, with_reference: bool = True, **algorithm: object) -> Experience:
     samples = random_samples(6)
     logp_BR = torch.full(samples.mask_BR.shape, -1.0)
+    drawn_BR = torch.linspace(-2.0, 0.0, logp_BR.numel()).view(logp_BR.shape)
+    samples = replace(samples, rollout_logp_BR=drawn_BR)
     found = {"logp": logp_BR, "values": torch.full_like(logp_BR, 0.25)}
     if with_reference:
         found["ref_logp"] = logp_BR - 0.5
@@ -55,3 +60,22 @@ def test_a_number_that_is_not_finite_stops_before_it_spreads() -> None:
         samples, torch.ones(4), {"logp": padded_BR, "values": padded_BR}, algorithm=AlgorithmConfig(), kl_coef=0.0
     )
     assert bool(torch.isfinite(made.advantages_BR).all())
+
+
+def test_weights_compare_the_trainer_with_the_policy_that_drew_the_tokens() -> None:
+    """Trainer's log-probability -1 everywhere."""
+    plain = experience()
+    assert plain.weights_BR is None
+    assert WEIGHTS not in plain.fields()
+    by_token = experience(rollout_correction=RolloutCorrectionConfig("token", 1.5))
+    mask_BR, drawn_BR = by_token.samples.mask_BR, by_token.samples.rollout_logp_BR
+    expected_BR = (-1.0 - drawn_BR).exp().clamp(max=1.5).where(mask_BR, torch.zeros(()))
+    torch.testing.assert_close(by_token.fields()[WEIGHTS], expected_BR)
+    assert len(expected_BR[mask_BR].unique()) > 2
+    found, valid = by_token.metrics(), expected_BR[mask_BR]
+    for name, value in {"mean": valid.mean(), "min": valid.min(), "max": valid.max()}.items():
+        assert found[f"rollout_corr/rollout_is_{name}"] == pytest.approx(float(value))
+    assert {name: value for name, value in found.items() if not name.startswith("rollout_corr")} == plain.metrics()
+    by_response = experience(rollout_correction=RolloutCorrectionConfig("sequence", 100.0)).fields()[WEIGHTS]
+    total_B = torch.where(mask_BR, -1.0 - drawn_BR, 0.0).sum(1).exp().clamp(max=100.0)
+    torch.testing.assert_close(by_response[:, 0], total_B)

@@ -18,7 +18,7 @@ from fusedrl.config.schema.policy import LOSS_AGG_MODES
 from fusedrl.pipeline.microbatch import MicroBatch, gather_microbatches
 from fusedrl.trainers import losses
 from fusedrl.trainers.cutting import replica_groups
-from fusedrl.trainers.experience import Experience, make_experience
+from fusedrl.trainers.experience import WEIGHTS, Experience, make_experience
 from fusedrl.trainers.samples import Samples
 from tests.fusedrl.trainers.test_cutting import role
 
@@ -174,3 +174,18 @@ def test_temperature_divides_the_actor_s_logits_and_leaves_the_critic_s_values()
     loss, found = losses.value_loss(CriticConfig(), one, critic=place)(values_BS1, microbatch)
     assert float(found["critic/vpred_mean"]) == 3.0
     assert float(loss) == 0.0
+
+
+def test_importance_weights_multiply_the_policy_loss_of_their_tokens() -> None:
+    """Two tokens of probability a half, unchanged: each costs minus its advantage of 1, times its weight."""
+    two, place = torch.ones(1, 2), role(dp=1, rank=0)
+    place.groups.tp, place.vocab_size = None, 2
+    fields = {"prompt_lengths": torch.tensor([1]), "mask": two, "advantages": two}
+    fields["old_logp"] = torch.full((1, 2), 0.5).log()
+    loss_of = losses.policy_loss(ActorConfig(), two, actor=place, temperature=1.0)
+    logits_BSV = torch.zeros(1, 3, 2)
+    plain, _ = loss_of(logits_BSV, MicroBatch(torch.tensor([[1, 0, 1]]), fields))
+    fields[WEIGHTS] = torch.tensor([[0.5, 2.0]])
+    weighed, _ = loss_of(logits_BSV, MicroBatch(torch.tensor([[1, 0, 1]]), fields))
+    assert float(plain) == pytest.approx(-1.0)
+    assert float(weighed) == pytest.approx(-(0.5 + 2.0) / 2)
