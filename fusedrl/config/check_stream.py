@@ -18,6 +18,7 @@ def check_stream(config: PPOConfig, *, world: int, models: Mapping[str, ModelNum
         )
     if rollout.inference == "instances":
         yield from _check_instances(rollout)
+        yield from _check_offload(config)
         for role in (role for role in ("critic", "ref", "reward") if role in models):
             yield from check_tensor_split(f"{KEY}.{TP} ({role})", getattr(rollout, TP), numbers=models[role])
     yield from _check_migration(rollout, engines=world // getattr(rollout, TP))
@@ -33,6 +34,19 @@ def _check_instances(rollout: RolloutConfig) -> Iterator[str]:
         yield (
             f"{KEY}.inference=instances: an engine of one stage reads samples, and {KEY}.{PP}={getattr(rollout, PP)}; "
             f"set it to 1, or {KEY}.inference=pipeline"
+        )
+
+
+def _check_offload(config: PPOConfig) -> Iterator[str]:
+    """There is no other reference or reward model than the copies."""
+    layouts = {
+        "actor_rollout_ref.ref.megatron": config.actor_rollout_ref.ref.megatron,
+        "reward_model.megatron": config.reward_model.megatron,
+    }
+    for key in (key for key, layout in layouts.items() if layout.param_offload):
+        yield (
+            f"{key}.param_offload=true: with {KEY}.inference=instances a copy on the engines reads samples, which "
+            f"{KEY}.offload_copies lets wait in CPU memory; set it to false"
         )
 
 

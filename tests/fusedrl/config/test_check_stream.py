@@ -55,6 +55,15 @@ def test_what_does_not_fit_is_told(values: dict[str, Any], start: str) -> None:
     assert line.startswith(start)
 
 
+def test_frozen_models_that_are_copies_alone_cannot_be_offloaded() -> None:
+    keys = ("actor_rollout_ref.ref.megatron.param_offload", "reward_model.megatron.param_offload")
+    for inference, told in (("instances", [*keys]), ("pipeline", [])):
+        config = changed(ppo(), {f"{KEY}.inference": inference, **dict.fromkeys(keys, True)})
+        lines = list(check_stream(config, world=4, models={}))
+        assert [line.partition("=")[0] for line in lines] == told
+        assert all(f"{KEY}.offload_copies" in line for line in lines)
+
+
 def test_another_engine_and_stages_serve_the_pipelines_inference() -> None:
     assert found(name="vllm") == []
     assert found(pipeline_model_parallel_size=2) == []
