@@ -1,10 +1,10 @@
 """Routers of mixtures of experts on the CPU, and without Transformer Engine.
 
-What:     functions of megatron.core.transformer.moe.router keep weights and counts on the CPU; `moe_utils` knows that it
-          has no kernel of Transformer Engine for a router's product where it could not import one.
+What:     functions of megatron.core.transformer.moe.router keep weights and counts on the CPU; `moe_utils` knows that
+          it has no kernel of Transformer Engine for a router's product where it could not import one.
 Why:      a router whose weight lies on the CPU moves it to `torch.cuda.current_device()` in its forward; and it asks
-          whether `te_general_gemm` is None, a name that a failed import leaves undefined. The latter is no matter of the
-          CPU alone: models with experts call `define_kernel` where they are built, on CUDA, too.
+          whether `te_general_gemm` is None, a name that a failed import leaves undefined. The latter is no matter of
+          the CPU alone: models with experts call `define_kernel` where they are built, on CUDA, too.
 Versions: megatron-core 0.16 to 0.19.
 Remove:   when routers leave their weights where they are, and define the name; take this module out of PATCHES.
 """
