@@ -18,6 +18,7 @@ from fusedrl.config.errors import ConfigError
 from fusedrl.config.help import help_text
 from fusedrl.config.load import load, to_yaml
 from fusedrl.config.schema import AnyConfig, EvaluateConfig, GenerateConfig, PPOConfig, RMConfig, SFTConfig
+from fusedrl.machine.place import stranded
 
 BAD_CONFIG = 2  # exit code
 WAIT_S = 20.0  # of ranks other than 0, for the launcher to end them
@@ -61,6 +62,8 @@ def start(command: str, *, check: Check, notes: Notes = _nothing, argv: Sequence
     options, overrides = _parse(sys.argv[1:] if argv is None else argv)
     if options.help:
         _answer(help_text(command))
+    if not options.check and (problem := stranded(os.environ)) is not None:
+        stop(command, [problem])
     if options.world < 1:
         stop(command, [f"--world={options.world}: a job has at least 1 rank (the default is WORLD_SIZE, or 1)"])
     try:

@@ -133,3 +133,13 @@ def test_help_names_every_key_and_group(capsys: pytest.CaptureFixture[str]) -> N
     assert "  critic.ppo_epochs=${actor_rollout_ref.actor.ppo_epochs}\n" in out
     assert "  parallel=pp2 | pp4 | single | tp2 | tp2_pp2\n" in out
     assert "  actor_rollout_ref.model.path=(required)\n" in out
+
+
+def test_processes_that_do_not_know_of_each_other_are_not_a_job_each(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SLURM_STEP_NUM_TASKS", "4")
+    code, _, err = ended(ARITHMETIC, capsys)
+    assert code == 2
+    assert "srun started 4 processes, but RANK is not set" in err
+    assert ended([*ARITHMETIC, "--check"], capsys)[0] == 0
