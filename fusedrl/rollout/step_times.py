@@ -1,6 +1,6 @@
-"""What work takes, by its size: decode steps by rows, prefills and inference by tokens.
+"""What work takes, by its size: decode steps by rows, prefills and inference by tokens, scores by calls.
 
-    ("decode", class of rows)   ("prefill", 0)   ("infer", task)   ->   sums of counts, sizes and milliseconds
+    ("decode", class of rows)  ("prefill", 0)  ("infer", task)  ("score", 0)  ->  sums of counts, sizes, milliseconds
 
 Classes of rows double (1, 2-3, 4-7, ...). `to_rows` and `absorb` carry the sums from rank to rank as plain values.
 """
@@ -36,6 +36,10 @@ class StepTimes:
 
     def inferred(self, task: str, tokens: int, *, ms: float) -> None:
         self._add(("infer", task), size=tokens, ms=ms)
+
+    def scored(self, *, ms: float) -> None:
+        """One call of the reward function."""
+        self._add(("score", 0), size=1, ms=ms)
 
     def _add(self, key: Key, *, size: int, ms: float) -> None:
         if size:

@@ -10,11 +10,13 @@ counted and is logged with its prompt's id (fusedrl.rewards).
 import logging
 import queue
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from fusedrl.rewards.sample import RewardResult, RewardSample
+from fusedrl.rollout.step_times import StepTimes
 from fusedrl.stream.messages import SampleState
 
 Report = Callable[[int, float], None]
@@ -40,17 +42,32 @@ class Scores(Protocol):
 
 
 class RewardStream:
-    """A Scorer over runners of one worker each. `ask` makes the reward function's question of a finished sample."""
+    """A Scorer over runners of one worker each. `ask` makes the reward function's question of a finished sample.
 
-    def __init__(self, runners: Sequence[Scores], *, ask: Callable[[SampleState], RewardSample]) -> None:
+    times: of the calls, as long as they took on the `clock`.
+    """
+
+    def __init__(
+        self,
+        runners: Sequence[Scores],
+        *,
+        ask: Callable[[SampleState], RewardSample],
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
         if not runners:
             raise ValueError("custom_reward_function.num_workers=0: a stream of samples needs a worker")
-        self._ask, self._runners = ask, runners
+        self._ask, self._runners, self._clock = ask, runners, clock
+        self.times = StepTimes()
+        self._adding = threading.Lock()
         self.results: dict[int, RewardResult] = {}
         self.failed: Counter[str] = Counter()
         self._queue: queue.SimpleQueue[SampleState | None] = queue.SimpleQueue()
         self._threads: list[threading.Thread] = []
         self._report: Report | None = None
+
+    @property
+    def workers(self) -> int:
+        return len(self._runners)
 
     def start(self, report: Report, broken: Callable[[str], None]) -> None:
         self.results, self.failed = {}, Counter()
@@ -79,12 +96,15 @@ class RewardStream:
         broken: Callable[[str], None],
     ) -> None:
         while (sample := samples.get()) is not None:
+            began = self._clock()
             try:
                 result = runner.score([self._ask(sample)])[0]
             except Exception as error:  # the function cannot be loaded any more, or a sample cannot be sent to it
                 logger.exception("no score of sample %d", sample.sample_id)
                 broken(f"no score of sample {sample.sample_id}: {error}")
                 return
+            with self._adding:
+                self.times.scored(ms=1e3 * (self._clock() - began))
             if self._report is not report:  # the step ended without this score
                 return
             self.results[sample.sample_id] = result

@@ -18,6 +18,7 @@ from fusedrl.rollout.streamed import StreamedEngine
 from fusedrl.stream.control import Policy
 from fusedrl.stream.costs import Link, StreamCosts
 from fusedrl.stream.instance import Place
+from fusedrl.stream.scoring import RewardStream
 from fusedrl.stream.simulator import Batch, Simulator
 from fusedrl.stream.tail_policy import TailPolicy
 from fusedrl.trainers.readers import Readers
@@ -27,13 +28,24 @@ ALWAYS = Link(bytes_per_token=0, bytes_per_ms=1.0)  # costs nothing: keys and va
 
 
 class MigrationChoice:
-    """For one run, on every rank. Making it and `next` are collectives of all ranks."""
+    """For one run, on every rank. Making it and `next` are collectives of all ranks. scorer: on rank 0, if any."""
 
-    def __init__(self, config: RolloutConfig, *, place: Place, engine: StreamedEngine, readers: Readers) -> None:
+    def __init__(
+        self,
+        config: RolloutConfig,
+        *,
+        place: Place,
+        engine: StreamedEngine,
+        readers: Readers,
+        scorer: RewardStream | None = None,
+    ) -> None:
         self._config, self._place, self._engine, self._readers = config, place, engine, readers
+        self._scorer = scorer
         self._times = StepTimes()
         self._migrates = config.streaming and config.migration and len(place.ranks) > 1
         self._link = self._way() if self._migrates else None
+        mine = 1 if scorer is None else scorer.workers
+        self._score_workers = int(broadcast_object(mine)) if self._migrates else 1
         self._tail = TailPolicy(Simulator(GUESS))
 
     def observe(self, lengths: Sequence[int]) -> None:
@@ -50,11 +62,17 @@ class MigrationChoice:
         if not self._migrates:
             return replace(GUESS, max_rows=self._engine.max_rows)
         self._times.fade(FADE)
-        for source in (self._engine, self._readers):
-            self._times.absorb(gathered(source.times).to_rows())
-            source.times = StepTimes()
-        tasks = self._readers.tasks
-        return costs_of(self._times, max_rows=self._engine.max_rows, link=self._link, tasks=tasks)
+        for source in (self._engine, self._readers, self._scorer):
+            self._times.absorb(gathered(StepTimes() if source is None else source.times).to_rows())
+            if source is not None:
+                source.times = StepTimes()
+        return costs_of(
+            self._times,
+            max_rows=self._engine.max_rows,
+            link=self._link,
+            tasks=self._readers.tasks,
+            score_workers=self._score_workers,
+        )
 
     def _policy(self, requests: Sequence[Request], costs: StreamCosts, policy: Policy) -> Policy:
         threshold, destinations = self._config.migration_threshold, self._config.migration_destinations

@@ -23,10 +23,13 @@ GUESS = StreamCosts(decode=DecodeCurve(((1, 1.0), (2, 1.0))), prefill_ms=0.1)  #
 _SMALL, _LARGE, _REPEATS = 1 << 10, 1 << 20, 3  # bytes; repeats, of which the fastest counts
 
 
-def costs_of(times: StepTimes, *, max_rows: int, link: Link | None, tasks: Sequence[str]) -> StreamCosts:
-    """As measured; GUESS's numbers where nothing is."""
+def costs_of(
+    times: StepTimes, *, max_rows: int, link: Link | None, tasks: Sequence[str], score_workers: int = 1
+) -> StreamCosts:
+    """As measured; GUESS's numbers where nothing is. score_workers: of the reward function."""
     decode = [sums for (kind, _), sums in sorted(times.sums.items(), key=str) if kind == "decode"]
     prefill = times.sums.get(("prefill", 0))
+    score = times.sums.get(("score", 0))
     infer = {task: times.sums[key] for task in tasks if (key := ("infer", task)) in times.sums}
     return replace(
         GUESS,
@@ -35,6 +38,8 @@ def costs_of(times: StepTimes, *, max_rows: int, link: Link | None, tasks: Seque
         infer_ms={task: sums.ms / sums.size for task, sums in infer.items()},
         max_rows=max_rows,
         link=link,
+        score_ms=score.ms / score.count if score else 0.0,
+        score_workers=score_workers,
     )
 
 

@@ -80,7 +80,9 @@ class SampleStream:
         self._scorer = RewardStream(runners, ask=self._question) if runners else None
         self._asked: tuple[Sequence[PromptRow], int] = ((), 1)
         self._limits = limits_of(config, timeout_s=timeout_s)
-        self._choice = MigrationChoice(config, place=self._place, engine=self._engine, readers=readers)
+        self._choice = MigrationChoice(
+            config, place=self._place, engine=self._engine, readers=readers, scorer=self._scorer
+        )
 
     def load(self, critic: Role | None) -> None:
         """The critic's present weights; the actor's are the engine's."""

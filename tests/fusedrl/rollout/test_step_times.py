@@ -32,3 +32,11 @@ def test_fading_keeps_means() -> None:
     times.fade(0.5)
     assert times.sums["decode", 2].count == 1.0
     assert times.sums["decode", 2].ms / times.sums["decode", 2].count == 4.0
+
+
+def test_calls_of_the_reward_function_count_one_by_one() -> None:
+    times = StepTimes()
+    for ms in (3.0, 5.0):
+        times.scored(ms=ms)
+    sums = times.sums["score", 0]
+    assert (sums.count, sums.size, sums.ms) == (2, 2, 8.0)

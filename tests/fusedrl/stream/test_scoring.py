@@ -130,3 +130,21 @@ def test_a_reward_function_that_is_gone_is_told_instead_of_waited_for() -> None:
 def test_no_worker_is_refused() -> None:
     with pytest.raises(ValueError, match="num_workers=0"):
         RewardStream([], ask=ask)
+
+
+def test_calls_are_timed_each_by_itself() -> None:
+    class Instant:
+        def score(self, samples: Sequence[RewardSample]) -> list[RewardResult]:
+            return [RewardResult(each.sample_id, 1.0) for each in samples]
+
+    ticks = iter(range(100))
+    reports, stream = Reports(), RewardStream([Instant()], ask=ask, clock=lambda: 0.25 * next(ticks))
+    assert stream.workers == 1
+    for step in (1, 2):
+        stream.start(reports.report, reports.tell)
+        for sample_id in (10 * step, 10 * step + 1, 10 * step + 2):
+            stream.submit(sample(sample_id))
+        reports.wait(3 * step)  # a call is counted before it is told
+        stream.stop()
+    calls = stream.times.sums["score", 0]
+    assert (calls.count, calls.ms) == (6, 6 * 250.0)

@@ -32,6 +32,7 @@ def choices() -> dict[str, Any]:
         "unseen": _choose(place, CONFIG, lengths=()),
         "kept": _choose(place, CONFIG, lengths=long_tailed, migrates=False),
         "chosen": _choose(place, CONFIG, lengths=long_tailed),
+        "scored": _scored(place),
     }
 
 
@@ -49,6 +50,21 @@ def _choose(place: Place, config: RolloutConfig, *, lengths: Any, migrates: bool
     choice.observe(lengths)
     policy, _ = choice.next(_requests(), migrates=migrates)
     return policy.r_t, policy.m
+
+
+def _scored(place: Place) -> list[list[float]]:
+    """Milliseconds and workers of a reward function that rank 0 has: after a call, after none, after another."""
+    nothing: Any = SimpleNamespace(times=StepTimes(), max_rows=32, bytes_per_token=8)
+    readers: Any = SimpleNamespace(times=StepTimes(), tasks=TASKS, device=torch.device("cpu"))
+    scorer: Any = SimpleNamespace(times=StepTimes(), workers=3) if place.leads and place.instance == 0 else None
+    choice = MigrationChoice(CONFIG, place=place, engine=nothing, readers=readers, scorer=scorer)
+    found = []
+    for ms in (6.0, None, 12.0):
+        if scorer is not None and ms is not None:
+            scorer.times.scored(ms=ms)
+        _, costs = choice.next(_requests(), migrates=True)
+        found.append([costs.score_ms, costs.score_workers])
+    return found
 
 
 def _requests() -> list[Request]:

@@ -1,5 +1,7 @@
 """Costs are what was measured; what was not is guessed; every rank comes to the same."""
 
+from dataclasses import replace
+
 import pytest
 
 from fusedrl.rollout.step_times import StepTimes, Sums
@@ -23,6 +25,11 @@ def test_costs_are_means_by_size() -> None:
     found = costs_of(times, max_rows=8, link=link, tasks=("ref", "critic"))
     assert found.decode.points == ((1, 2.0), (5, 4.0))
     assert (found.prefill_ms, found.infer_ms, found.link) == (0.5, {"ref": 0.2}, link)
+    assert (found.score_ms, found.score_workers) == (0.0, 1)
+    for ms in (3.0, 5.0):
+        times.scored(ms=ms)
+    scored = costs_of(times, max_rows=8, link=link, tasks=("ref", "critic"), score_workers=7)
+    assert scored == replace(found, score_ms=4.0, score_workers=7)
 
 
 @pytest.mark.parametrize(
@@ -45,3 +52,4 @@ def test_links_and_choices_are_the_same_on_all_ranks_and_follow_the_configuratio
     assert first["off"] == first["unseen"] == first["kept"] == (0, 1)
     assert first["chosen"][0] > 0
     assert first["chosen"][1] == 1
+    assert first["scored"] == [[6.0, 3], [6.0, 3], [pytest.approx((12 + 6 / 4) / (1 + 1 / 4)), 3]]  # older calls fade
