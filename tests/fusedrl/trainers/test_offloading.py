@@ -42,7 +42,7 @@ def test_runs_learn_the_same_with_their_memory_away(ranks: RankPool, tmp_path: P
                 assert all(tensor.equal(other["state"][role][name]) for name, tensor in state.items())
         held: dict[str, Any] = kept["after"]
         assert all(held.values())
-        assert away["during"] == [dict.fromkeys(held, 0)] * 3  # validation and two steps
+        assert away["during"] == [dict.fromkeys(held, 0)] * 4  # validation, two steps, validation
         assert partly["during"][2] == held | {"actor optimizer": 0}
         assert kept["during"][2] == held
         last = away["all"][2]
