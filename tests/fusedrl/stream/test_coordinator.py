@@ -22,6 +22,7 @@ from fusedrl.stream.instance import Engine, Instance, Place
 from fusedrl.stream.liveness import Limits
 from fusedrl.stream.messages import Hello, Pulse, Want, encode
 from fusedrl.stream.wire import COORDINATOR, Channel, Sealer
+from tests.fusedrl.stream.holding import HeldEmulatedEngine
 
 SECRET = b"k" * 32
 COSTS = StreamCosts(decode=DecodeCurve(((1, 1.0), (2, 1.0))), prefill_ms=0.0, infer_ms={"ref": 0.001}, max_rows=8)
@@ -80,7 +81,7 @@ class Rank(threading.Thread):
 
 def test_a_step_over_sockets_gives_every_sample_its_own_tokens() -> None:
     with serving() as served:
-        ranks = [Rank(served, index) for index in range(2)]
+        ranks = [Rank(served, index, engine=HeldEmulatedEngine(LENGTHS, costs=COSTS)) for index in range(2)]
         assert [rank.end().error for rank in ranks] == [None, None]
     found = served.control
     assert found.done

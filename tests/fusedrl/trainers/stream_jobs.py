@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
@@ -14,10 +14,12 @@ from fusedrl.config.load import load
 from fusedrl.rollout.handover import HandOverReport, hand_over
 from fusedrl.rollout.megatron import MegatronEngine
 from fusedrl.stream.client import StreamError
-from fusedrl.trainers import generation
+from fusedrl.stream.costs import StreamCosts
+from fusedrl.trainers import generation, streaming
 from fusedrl.trainers.ppo import PPO
 from fusedrl.trainers.setup_ppo import ppo_run
 from fusedrl.trainers.streaming import Gathered, SampleStream
+from tests.fusedrl.stream.holding import HeldStreamedEngine
 
 SCATTERED = ("timing_s/", "timing_per_token_ms/", "perf/", "schedule/", "rollout/")
 """Metrics of time, of memory and of what moved; all others tell what was computed."""
@@ -50,7 +52,9 @@ def learned(*, runs: Mapping[str, Sequence[str]], steps: int) -> dict[str, list[
 
 def _learned(overrides: Sequence[str], *, steps: int) -> list[dict[str, Any]]:
     kept: list[dict[str, Any]] = []
-    with engines_in_doubles(), ppo_run(load("ppo", list(overrides)), command=["test"]) as (ppo, _):
+    config = load("ppo", list(overrides))
+    held = _held(migrates=config.actor_rollout_ref.rollout.migration_threshold is not None)
+    with engines_in_doubles(), held, _anywhere(), ppo_run(config, command=["test"]) as (ppo, _):
         make = ppo.experience
 
         def keep(*given: Any) -> Any:
@@ -71,11 +75,21 @@ def _learned(overrides: Sequence[str], *, steps: int) -> list[dict[str, Any]]:
     ]
 
 
+def _held(*, migrates: bool) -> AbstractContextManager[Any]:
+    """Streams made within wait for their migration, if there is to be one."""
+    return patch.object(streaming, "StreamedEngine", HeldStreamedEngine) if migrates else nullcontext()
+
+
+def _anywhere() -> AbstractContextManager[Any]:
+    """One instance may take all samples, however this machine's decode steps were measured."""
+    return patch.object(StreamCosts, "destination_rows", 1 << 30)
+
+
 def same_weights(*, overrides: list[str], ways: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     """What each way of one run gathers from the same prompts and weights, before and after an update; then its end by
     engines that fail on ranks 2 and 3."""
     found: dict[str, Any] = {}
-    with engines_in_doubles(), ppo_run(load("ppo", overrides), command=["test"]) as (ppo, _):
+    with engines_in_doubles(), _anywhere(), ppo_run(load("ppo", overrides), command=["test"]) as (ppo, _):
         streams = {name: _stream(ppo, changes) for name, changes in ways.items()}
         for step in (1, 2):
             rows = ppo.prompts.next(4)
@@ -98,17 +112,18 @@ def _main(ppo: PPO) -> SampleStream:
 def _stream(ppo: PPO, changes: Mapping[str, Any]) -> SampleStream:
     """The run's stream under another configuration."""
     given = _main(ppo)
-    return SampleStream(
-        replace(ppo.config.actor_rollout_ref.rollout, **changes),
-        ppo.generator,
-        given.readers,
-        width=ppo.config.data.max_response_length,
-        pad_id=ppo.prompts.pad_token_id,
-        decode=ppo.prompts.decode,
-        scored=True,
-        runners=getattr(ppo.runner, "runners", ()),
-        timeout_s=60.0,
-    )
+    with _held(migrates="migration_threshold" in changes):
+        return SampleStream(
+            replace(ppo.config.actor_rollout_ref.rollout, **changes),
+            ppo.generator,
+            given.readers,
+            width=ppo.config.data.max_response_length,
+            pad_id=ppo.prompts.pad_token_id,
+            decode=ppo.prompts.decode,
+            scored=True,
+            runners=getattr(ppo.runner, "runners", ()),
+            timeout_s=60.0,
+        )
 
 
 def _plain(gathered: Gathered) -> dict[str, Any]:
