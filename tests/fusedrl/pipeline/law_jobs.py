@@ -18,6 +18,7 @@ from torch import Tensor
 
 from fusedrl.models.architecture import Architecture
 from fusedrl.models.build import build_model
+from fusedrl.models.experts import Experts
 from fusedrl.models.fill import rules_of
 from fusedrl.models.logprob import token_log_probs
 from fusedrl.models.options import PLAIN, StageOptions
@@ -50,6 +51,7 @@ ARCH = Architecture(
     qkv_bias=True,
     initializer_range=0.2,
 )
+EXPERTS = Experts(count=4, per_token=2, ffn_hidden_size=12, dense_layers=(1,))
 WHOLE = WholeRows()
 Passes = Sequence[Mapping[str, int]]
 
@@ -177,6 +179,7 @@ def run_law(
     options: StageOptions = PLAIN,
     overlap: bool = False,
     critic: tuple[int, int, int] | None = None,
+    experts: bool = False,
 ) -> dict[str, Any]:
     """What this rank holds after each pass, as arrays; keys are "PASS/MODEL/WHAT/NAME".
 
@@ -185,7 +188,8 @@ def run_law(
     passes: micro-batches of each model; the critic has the value head, any other name a language model's.
     """
     names = list(passes[0])
-    arch = replace(ARCH, tied=tied, num_layers=num_layers)
+    kind = {"family": "qwen3_moe", "qkv_bias": False, "experts": EXPERTS} if experts else {}
+    arch = replace(ARCH, tied=tied, num_layers=num_layers, **kind)
     made: dict[str, Any] = {"distributed_optimizer": distributed_optimizer, "options": options, "overlap": overlap}
     others = {} if critic is None else {"critic": Layout(*critic)}
     job = Job(Layout(*layout), names=names, arch=arch, shape=shape, others=others, **made)

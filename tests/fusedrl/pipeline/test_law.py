@@ -304,6 +304,34 @@ def test_gradients_do_not_depend_on_how_rows_are_cut(ranks: RankPool) -> None:
     assert_close(merged(one), merged(two))
 
 
+@pytest.mark.parametrize(
+    ("layout", "options", "method"),
+    [
+        ((1, 2, 1), StageOptions(), "fused_split"),
+        ((2, 2, 1), StageOptions(sequence_parallel=True), "mixed7"),
+        ((1, 2, 1), StageOptions(recompute=Recompute("full")), "fused"),
+        ((1, 1, 1), StageOptions(packed=True), "random7"),
+        ((1, 1, 1, 2), StageOptions(), "fused"),
+    ],
+    ids=["pp2-split", "tp2_pp2-sequence-mixed", "pp2-full", "packed", "cp2"],
+)
+def test_experts_train_the_same_bits_in_any_order_and_as_a_plain_loop(
+    ranks: RankPool, plain_experts: dict[str, Any], layout: tuple[int, ...], options: StageOptions, method: str
+) -> None:
+    """Routers and experts of an actor and a critic; layer 1 is dense."""
+    kind: dict[str, Any] = {"passes": UNEQUAL, "experts": True, "options": options}
+    found = run(ranks, layout, method=method, **kind)
+    check_moved(found)
+    assert any("mlp.experts.3.up_proj" in key for rank in found for key in rank)
+    assert_bit_equal(run(ranks, layout, method="serial", **kind), found)
+    assert_close(plain_experts, merged(found))
+
+
+@pytest.fixture(scope="module")
+def plain_experts(ranks: RankPool) -> dict[str, Any]:
+    return merged(run(ranks, (1, 1, 1), method="plain", passes=UNEQUAL, experts=True))
+
+
 @pytest.mark.parametrize("layout", [(1, 2, 1), (2, 2, 1), (1, 4, 1)], ids=["pp2", "tp2_pp2", "pp4"])
 @pytest.mark.parametrize("method", ["serial", "fused"])
 def test_three_forward_only_models_score_as_whole_models_do(
