@@ -29,6 +29,7 @@ def choices(command: str) -> dict[str, list[str]]:
     folders = {"experiment": CONFIGS / "experiment"}
     if command == "ppo":
         folders |= {path.name: path for path in sorted(CONFIGS.iterdir()) if _has_choices(path)}
+        folders |= {"algorithm/preset": CONFIGS / "algorithm/preset"}
     else:
         folders = {"experiment": folders["experiment"] / command, "data": CONFIGS / "data"}
     return {group: sorted(path.stem for path in folder.glob("*.yaml")) for group, folder in folders.items()}

@@ -27,6 +27,7 @@ from fusedrl.config.check_layout import (
 )
 from fusedrl.config.check_overlap import check_overlap, check_ppo_overlap
 from fusedrl.config.check_partial import check_partial
+from fusedrl.config.check_shaping import check_shaping
 from fusedrl.config.check_stream import check_stream
 from fusedrl.config.derive import total_steps
 from fusedrl.config.errors import ConfigError
@@ -57,6 +58,7 @@ def check_ppo(config: PPOConfig, *, world: int, models: Mapping[str, ModelNumber
         *_check_estimator(config),
         *_check_profiled(config),
         *_check_reward(config),
+        *check_shaping(config),
         *_check_schedule(config),
         *_check_warmup(config),
     ]

@@ -1,4 +1,5 @@
-"""Whitening: zero mean and unit variance over the valid tokens of the *whole* batch, the variance unbiased (n - 1).
+"""Whitening: zero mean and unit variance over the valid tokens of the *whole* batch, the variance unbiased (n - 1)
+unless told otherwise.
 
 The moments of a shard are three float64 numbers, [count, mean, sum of squared deviations]. They merge exactly (Chan,
 Golub and LeVeque 1983), so a batch spread over ranks is whitened like one tensor:
@@ -16,7 +17,7 @@ from torch import Tensor
 
 from fusedrl.rl.masked import count, select
 
-VARIANCE_FLOOR = 1e-8  # verl's masked_whiten; added to the variance under the root
+VARIANCE_FLOOR = 1e-8  # added to the unbiased variance (verl, TRL), the least biased variance (OpenRLHF)
 
 
 @torch.no_grad()
@@ -44,9 +45,20 @@ def variance(moments_3: Tensor) -> Tensor:
     return squares / (n - 1.0).clamp(min=1.0)
 
 
-def whiten(x: Tensor, mask: Tensor, *, shift_mean: bool = True, moments: Tensor | None = None) -> Tensor:
+def _scale(moments_3: Tensor, *, unbiased: bool) -> Tensor:
+    """What deviations are divided by."""
+    if unbiased:
+        return torch.sqrt(variance(moments_3) + VARIANCE_FLOOR)
+    n, _, squares = moments_3.unbind()
+    return torch.sqrt((squares / n.clamp(min=1.0)).clamp(min=VARIANCE_FLOOR))
+
+
+def whiten(
+    x: Tensor, mask: Tensor, *, shift_mean: bool = True, unbiased: bool = True, moments: Tensor | None = None
+) -> Tensor:
     """(x - mean) / sqrt(var + 1e-8) on valid entries, 0 elsewhere; `shift_mean=False` keeps the mean.
 
+    `unbiased=False`: the variance is divided by n, and is at least 1e-8, which is not added.
     `moments` [3]: those of the whole batch, where `x` is a shard of it. Default: those of `x`.
     """
     stats_3 = _moments_of(x, mask) if moments is None else moments.double()
@@ -54,7 +66,7 @@ def whiten(x: Tensor, mask: Tensor, *, shift_mean: bool = True, moments: Tensor 
     if float(stats_3[0]) < 2.0:
         return valid
     mean = stats_3[1]
-    scaled = (valid.double() - mean) / torch.sqrt(variance(stats_3) + VARIANCE_FLOOR)
+    scaled = (valid.double() - mean) / _scale(stats_3, unbiased=unbiased)
     result = scaled if shift_mean else scaled + mean
     return select(result.to(valid.dtype), mask)
 

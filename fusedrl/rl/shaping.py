@@ -2,6 +2,9 @@
 
     reward_t = [t is the last valid token] * score - coef * KL_t
 
+What may be done to the scores before: a penalty of long responses and of those without an end, limits, and a mean of 0
+with a standard deviation of 1 over the batch.
+
 A sample without a valid token has no place for its score: all its rewards are 0. A score of 0.0 is a score.
 """
 
@@ -11,6 +14,7 @@ from torch import Tensor
 from fusedrl.rl.groups import compare
 from fusedrl.rl.kl import estimate
 from fusedrl.rl.masked import last_valid, working
+from fusedrl.rl.normalize import whiten
 
 
 @torch.no_grad()
@@ -26,10 +30,21 @@ def place_scores(score_B: Tensor, mask_BT: Tensor) -> Tensor:
 
 @torch.no_grad()
 def rewards_with_kl(
-    score_B: Tensor, logp_BT: Tensor, ref_logp_BT: Tensor, mask_BT: Tensor, *, coef: float, kind: str = "k1"
+    score_B: Tensor,
+    logp_BT: Tensor,
+    ref_logp_BT: Tensor,
+    mask_BT: Tensor,
+    *,
+    coef: float,
+    kind: str = "k1",
+    clip: float | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """(rewards [B, T], KL per token [B, T]); the KL is its own tensor, unscaled, for the log and the controller."""
+    """(rewards [B, T], KL per token [B, T]); the KL is its own tensor, unscaled, for the log and the controller.
+
+    `clip`: the largest absolute KL of a token, whatever its kind.
+    """
     kl_BT = estimate(logp_BT, ref_logp_BT, mask_BT, kind=kind)
+    kl_BT = kl_BT if clip is None else kl_BT.clamp(-clip, clip)
     return place_scores(score_B, mask_BT) - coef * kl_BT, kl_BT
 
 
@@ -41,6 +56,26 @@ def overlong_penalty(lengths_B: Tensor, *, max_length: int, buffer: int, factor:
         raise ValueError(f"overlong_buffer.len is {buffer}: make it lie in 1..{max_length} (data.max_response_length)")
     excess_B = lengths_B.to(torch.float32) - (max_length - buffer)
     return -factor * (excess_B / buffer).clamp(0.0, 1.0)
+
+
+@torch.no_grad()
+def missing_end_penalty(ended_B: Tensor, *, penalty: float) -> Tensor:
+    """TRL's, to be added to the score: `-penalty` for a response that was cut before its end token, else 0."""
+    return torch.where(ended_B, 0.0, -penalty)
+
+
+@torch.no_grad()
+def clip_scores(score_B: Tensor, *, low: float, high: float) -> Tensor:
+    """Scores within [low, high]."""
+    if not low < high:
+        raise ValueError(f"reward_shaping.clip_range is [{low}, {high}]: give a lower limit below the upper one")
+    return working(score_B).clamp(low, high)
+
+
+@torch.no_grad()
+def normalize_scores(score_B: Tensor) -> Tensor:
+    """Mean 0 and standard deviation 1 over the batch (unbiased); a batch of equal scores becomes zeros."""
+    return whiten(score_B, torch.ones_like(score_B, dtype=torch.bool))
 
 
 @torch.no_grad()

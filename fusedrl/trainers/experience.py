@@ -17,6 +17,7 @@ from fusedrl.rl.shaping import place_scores, rewards_with_kl
 from fusedrl.rl.statistics import critic_metrics
 from fusedrl.trainers.estimate import estimate
 from fusedrl.trainers.samples import Samples
+from fusedrl.trainers.shaping import shaped
 
 WEIGHTS = "rollout_weights"
 """Name of the importance weights among the fields that the policy loss reads."""
@@ -79,7 +80,8 @@ def make_experience(
             raise ValueError(
                 f"{name} of this step's samples holds NaN or infinity: lower the learning rates (optim.lr)"
             )
-    rewards_BR, kl = _rewards(score_B, inferred, mask_BR, algorithm=algorithm, coef=kl_coef)
+    shaped_B = shaped(score_B, samples, algorithm.reward_shaping)
+    rewards_BR, kl = _rewards(shaped_B, inferred, mask_BR, algorithm=algorithm, coef=kl_coef)
     values_BR = torch.where(mask_BR, inferred["values"], 0.0) if "values" in inferred else None
     found = inferred if values_BR is None else {**inferred, "values": values_BR}
     advantages_BR, returns_BR = estimate(rewards_BR, mask_BR, found, algorithm=algorithm, n=n)
@@ -118,6 +120,8 @@ def _rewards(
     if "ref_logp" not in inferred:
         return place_scores(score_B, mask_BR), 0.0
     coef = coef if algorithm.use_kl_in_reward else 0.0
-    kind = algorithm.kl_penalty
-    rewards_BR, kl_BR = rewards_with_kl(score_B, inferred["logp"], inferred["ref_logp"], mask_BR, coef=coef, kind=kind)
+    logp_BR, ref_logp_BR, options = inferred["logp"], inferred["ref_logp"], algorithm
+    rewards_BR, kl_BR = rewards_with_kl(
+        score_B, logp_BR, ref_logp_BR, mask_BR, coef=coef, kind=options.kl_penalty, clip=options.kl_clip
+    )
     return rewards_BR, float(kl_BR.sum() / mask_BR.sum().clamp(min=1))

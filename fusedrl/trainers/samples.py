@@ -19,13 +19,15 @@ from fusedrl.rollout.requests import Completion
 
 @dataclass(frozen=True, eq=False)
 class Samples:
-    """tokens_BS and lengths int64, mask_BR bool, rollout_logp_BR fp32 as the engine saw them."""
+    """tokens_BS and lengths int64, mask_BR bool, rollout_logp_BR fp32 as the engine saw them; ended_B: responses that
+    came to their end token, None where all did."""
 
     tokens_BS: Tensor
     prompt_lengths_B: Tensor
     response_lengths_B: Tensor
     mask_BR: Tensor
     rollout_logp_BR: Tensor
+    ended_B: Tensor | None = None
 
     @property
     def size(self) -> int:
@@ -53,6 +55,7 @@ def gather_samples(completions: Sequence[Completion], *, max_response_length: in
         rollout_logp_BR=_padded(
             [c.logprobs for c in completions], fill=0.0, dtype=torch.float32, width=max_response_length
         ),
+        ended_B=torch.tensor([c.finish_reason == "stop" for c in completions]),
     )
 
 

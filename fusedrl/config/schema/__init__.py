@@ -3,7 +3,7 @@
 Names are verl's where it has one. One trap: verl counts ppo_mini_batch_size in prompts, here it counts samples.
 """
 
-from fusedrl.config.schema.algorithm import AlgorithmConfig, KLControlConfig
+from fusedrl.config.schema.algorithm import AlgorithmConfig, KLControlConfig, RewardShapingConfig
 from fusedrl.config.schema.critic import CriticConfig, CustomRewardFunctionConfig, RewardModelConfig
 from fusedrl.config.schema.data import (
     BaseDataConfig,
@@ -80,6 +80,7 @@ __all__ = [
     "RefConfig",
     "ResponsesConfig",
     "RewardModelConfig",
+    "RewardShapingConfig",
     "RolloutConfig",
     "RunConfig",
     "SFTConfig",

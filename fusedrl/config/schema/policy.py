@@ -38,7 +38,9 @@ class ActorConfig:
     clip_ratio: float = key(0.2, help="Policy clip range, both sides", above=0)
     clip_ratio_low: float | None = key(None, help="Lower clip range; null: clip_ratio", above=0, at_most=1)
     clip_ratio_high: float | None = key(None, help="Upper clip range; null: clip_ratio", above=0)
-    clip_ratio_c: float = key(3.0, help="Dual clip: bound of the ratio where the advantage is negative", above=1)
+    clip_ratio_c: float | None = key(
+        3.0, help="Dual clip: bound of the ratio where the advantage is negative; null: none", above=1
+    )
     loss_agg_mode: str = key("token-mean", help="How the loss of tokens becomes one number", choices=LOSS_AGG_MODES)
     entropy_coeff: float = key(0.0, help="Weight of the entropy bonus")
     use_kl_loss: bool = key(False, help="Add the KL to the reference to the policy loss")

@@ -27,6 +27,15 @@ def test_whiten_equals_the_loop_in_float64() -> None:
     torch.testing.assert_close(kept, expected + statistics.fmean(valid), rtol=1e-13, atol=1e-13)
 
 
+def test_biased_variance_divides_by_the_count_and_is_at_least_its_floor() -> None:
+    x = torch.tensor([1.0, 2.0, 6.0], dtype=torch.float64)
+    scale = math.sqrt(statistics.pvariance(x.tolist()))
+    assert whiten(x, torch.ones(3), unbiased=False).tolist() == pytest.approx([-2 / scale, -1 / scale, 3 / scale])
+    near = torch.tensor([0.0, 1e-6], dtype=torch.float64)
+    assert whiten(near, torch.ones(2), unbiased=False).tolist() == pytest.approx([-5e-3, 5e-3])
+    assert whiten(0 * near, torch.ones(2), unbiased=False).tolist() == [0.0, 0.0]
+
+
 def test_masked_places_stay_zero_and_nan_there_does_not_spread() -> None:
     generator, mask_BT = ragged_batch(samples=4, tokens=6, seed=3)
     clean_BT = normal(mask_BT, generator)

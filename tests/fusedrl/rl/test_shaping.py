@@ -1,7 +1,15 @@
 import pytest
 import torch
 
-from fusedrl.rl.shaping import informative, overlong_penalty, place_scores, rewards_with_kl
+from fusedrl.rl.shaping import (
+    clip_scores,
+    informative,
+    missing_end_penalty,
+    normalize_scores,
+    overlong_penalty,
+    place_scores,
+    rewards_with_kl,
+)
 from tests.fusedrl.rl.reference import NAN, rows
 
 
@@ -36,6 +44,15 @@ def test_rewards_take_the_kl_penalty_and_the_kl_itself_stays_for_the_log() -> No
     assert rewards[0].tolist() == pytest.approx([-0.005, -0.01, 0.985])
 
 
+def test_a_limit_holds_for_the_kl_of_every_token_and_kind() -> None:
+    logp, ref, mask = rows([0.0, -30.0, 0.0]), rows([-30.0, 0.0, -1.0]), torch.ones(1, 3)
+    for kind, ordinary in (("k1", 1.0), ("k2", 0.5), ("abs", 1.0)):
+        rewards, kl = rewards_with_kl(torch.zeros(1), logp, ref, mask, coef=0.5, kind=kind, clip=10.0)
+        low = -10.0 if kind == "k1" else 10.0
+        assert kl.tolist() == [[10.0, low, ordinary]]
+        assert rewards.tolist() == [[-5.0, -low / 2, -ordinary / 2]]
+
+
 def test_nan_of_masked_tokens_reaches_neither_rewards_nor_kl() -> None:
     rewards, kl = rewards_with_kl(torch.ones(1), rows([1, NAN]), rows([1, NAN]), rows([1, 0]), coef=0.1, kind="k3")
     assert rewards.tolist() == [[1, 0]]
@@ -57,6 +74,21 @@ def test_overlong_penalty_falls_linearly_inside_the_buffer() -> None:
 def test_overlong_buffer_must_fit_the_response(buffer: int) -> None:
     with pytest.raises(ValueError, match=rf"overlong_buffer.len is {buffer}"):
         overlong_penalty(torch.tensor([1]), max_length=100, buffer=buffer)
+
+
+def test_a_response_without_its_end_pays() -> None:
+    assert missing_end_penalty(torch.tensor([True, False]), penalty=1.5).tolist() == [0.0, -1.5]
+
+
+def test_scores_stay_within_their_limits() -> None:
+    assert clip_scores(torch.tensor([-20, 3, 11]), low=-10.0, high=10.0).tolist() == [-10.0, 3.0, 10.0]
+    with pytest.raises(ValueError, match=r"clip_range is \[1.0, 1.0\]"):
+        clip_scores(torch.zeros(1), low=1.0, high=1.0)
+
+
+def test_normalized_scores_have_mean_zero_and_deviation_one_and_equal_ones_are_zero() -> None:
+    assert normalize_scores(torch.tensor([1.0, 2.0, 3.0])).tolist() == pytest.approx([-1, 0, 1])
+    assert normalize_scores(torch.full((5,), 0.7)).abs().max() < 1e-3
 
 
 def test_groups_of_equal_scores_are_not_informative() -> None:

@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 import torch
 
-from fusedrl.config.schema import AlgorithmConfig
+from fusedrl.config.schema import AlgorithmConfig, RewardShapingConfig
 from fusedrl.rl import advantages
 from fusedrl.rl.normalize import whiten
 from fusedrl.trainers.estimate import BASELINE, estimate, needs_baseline
@@ -37,6 +37,20 @@ def test_reinforce_discounts_and_whitens_where_asked() -> None:
     plain_BR = of("reinforce_plus_plus", gamma=0.5, whiten_advantages=False)
     assert plain_BR.tolist() == [[0.5, 1.0, 0.0], [0.0, 0.0, 0.0], [0.75, 1.5, 3.0], [1.0, 2.0, 0.0]]
     assert torch.equal(of("reinforce_plus_plus", gamma=0.5), whiten(plain_BR, MASK_BR))
+
+
+def test_limits_of_scores_hold_for_the_greedy_response_s_too() -> None:
+    baseline_B1 = torch.tensor([[0.25], [0.25], [40.0], [40.0]])
+    limits = RewardShapingConfig(clip_range=[-1.0, 3.0])
+    found_BR = of("remax", inferred={BASELINE: baseline_B1}, reward_shaping=limits)
+    assert found_BR[:, 0].tolist() == [0.75, -0.25, 0.0, -1.0]
+
+
+def test_rloo_is_whitened_where_asked() -> None:
+    plain_BR = of("rloo")
+    assert torch.equal(of("rloo", whiten_rloo=True), whiten(plain_BR, MASK_BR))
+    assert torch.equal(of("rloo", whiten_rloo=True, whiten_unbiased=False), whiten(plain_BR, MASK_BR, unbiased=False))
+    assert torch.equal(of("rloo", whiten_rloo=True, whiten_advantages=False), plain_BR)
 
 
 def test_gae_takes_the_critic_s_values_and_whitens_where_asked() -> None:

@@ -21,6 +21,8 @@ def test_rows_are_right_padded_and_masked_by_length() -> None:
     assert samples.mask_BR.tolist() == [[True, False, False, False], [True, True, True, False]]
     assert samples.rollout_logp_BR.tolist() == [[-4, 0, 0, 0], [-7, -7, -5, 0]]
     assert samples.lengths_B.tolist() == [4, 4]
+    assert samples.ended_B is not None
+    assert samples.ended_B.tolist() == [True, False]
     assert (samples.size, samples.width) == (2, 4)
 
 
