@@ -9,6 +9,7 @@ same for both, and as `prompt` has it where that is given too.
 """
 
 import math
+import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,7 @@ from fusedrl.data.files import RowError, is_chat, prompt_of, read_records, shown
 from fusedrl.data.rows import Chat, Row
 
 SIDES = ("chosen", "rejected")
+NEAR = 3  # the most by which a near miss is off
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,26 @@ def contrasted(rows: Sequence[Row]) -> list[Preference]:
         Preference(row.prompt, answer, other, place=row.place)
         for row, answer, other in zip(rows, answers, wrong, strict=True)
     ]
+
+
+def near_misses(rows: Sequence[Row]) -> list[Preference]:
+    """Pairs of a generated task with whole numbers as answers: the right one, and one that is off by 1 to 3.
+
+    A policy's own mistakes look like these more than like another row's answer, which the size alone gives away. What
+    is drawn depends on the row's place.
+    """
+    return [_near_miss(row) for row in rows]
+
+
+def _near_miss(row: Row) -> Preference:
+    try:
+        right = int(str(row.ground_truth))
+    except ValueError as error:
+        told = f"{row.place}: its answer is {row.ground_truth!r}"
+        raise ValueError(f"data.rejected=near: {told}; near misses are those of whole numbers") from error
+    draw = random.Random(row.place)
+    wrong = right + draw.choice((-1, 1)) * draw.randint(1, NEAR)
+    return Preference(row.prompt, str(row.ground_truth), str(wrong), place=row.place)
 
 
 def _preference(data: Mapping[str, Any], *, place: str) -> Preference:

@@ -13,7 +13,7 @@ from typing import Any
 import reasoning_gym
 from reasoning_gym.factory import DATASETS
 
-from fusedrl.data.rows import Row
+from fusedrl.data.rows import Chat, Row
 
 PREFIX = "reasoning_gym/"
 _TRIES = 20  # entries drawn for each row asked for, before the task counts as too small
@@ -28,13 +28,16 @@ def generate(
     seed: int,
     prompt: str = "{question}",
     keep_spaces: bool = True,
+    chat: bool = False,
+    system: str | None = None,
 ) -> tuple[list[Row], list[Row]]:
     """(training rows, held-out rows), the same for the same arguments. Training prompts may repeat, as the task draws
-    them. `prompt`: a template over the entry's question and metadata, such as "{expression}=".
+    them. `prompt`: a template over the entry's question and metadata, such as "{expression}="; with `chat` it is what
+    the user says, after the system's message where there is one.
 
     ValueError where the task is unknown, refuses its config, or has too few different prompts.
     """
-    write = _Writer(prompt, keep_spaces)
+    write = _Writer(prompt, keep_spaces, chat, system)
     limit = _TRIES * (train_size + held_out_size)
     held_out: dict[str, Row] = {}
     for row in _entries(task, config, seed=seed, limit=limit, write=write):
@@ -45,7 +48,7 @@ def generate(
     for row in _entries(task, config, seed=seed + 1, limit=limit, write=write):
         if len(train) == train_size:
             break
-        if row.prompt not in held_out:
+        if str(row.prompt) not in held_out:
             train.append(row)
     for key, found, wanted in (
         ("val_size", len(held_out), held_out_size),
@@ -64,8 +67,17 @@ class _Writer:
 
     template: str
     keep_spaces: bool
+    chat: bool
+    system: str | None
 
-    def __call__(self, entry: Mapping[str, Any]) -> str:
+    def __call__(self, entry: Mapping[str, Any]) -> str | Chat:
+        said = self._said(entry)
+        if not self.chat:
+            return said
+        before = [] if self.system is None else [{"role": "system", "content": self.system}]
+        return [*before, {"role": "user", "content": said}]
+
+    def _said(self, entry: Mapping[str, Any]) -> str:
         fields = {**entry["metadata"], "question": entry["question"]}
         try:
             text = self.template.format(**fields)
@@ -76,7 +88,7 @@ class _Writer:
 
 
 def _entries(
-    task: str, config: Mapping[str, Any], *, seed: int, limit: int, write: Callable[[Mapping[str, Any]], str]
+    task: str, config: Mapping[str, Any], *, seed: int, limit: int, write: Callable[[Mapping[str, Any]], str | Chat]
 ) -> Iterator[Row]:
     dataset = _dataset(task, config, seed=seed, size=limit)
     for index in range(limit):

@@ -8,6 +8,7 @@ whether it was right. "pred" is the answer that was read, for votes among severa
 An answer inside <answer>...</answer> counts alone (the last one); else the whole response, stripped, is the answer.
 """
 
+import re
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
@@ -16,6 +17,7 @@ from reasoning_gym import get_score_answer_fn
 from reasoning_gym.utils import extract_answer
 
 PREFIX = "reasoning_gym/"
+NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 
 
 def compute_score(
@@ -36,6 +38,21 @@ def full_marks(
     """As `compute_score`, without credit for part of an answer: the score is 1.0 or 0.0."""
     found = compute_score(data_source, solution_str, ground_truth, extra_info)
     return found | {"score": found["acc"]}
+
+
+def last_number(
+    data_source: str, solution_str: str, ground_truth: Any, extra_info: dict[str, Any] | None = None
+) -> dict[str, float | str]:
+    """As `full_marks` of the last number in the response: for models that answer in sentences."""
+    numbers = NUMBER.findall(solution_str)
+    return full_marks(data_source, numbers[-1] if numbers else "", ground_truth, extra_info)
+
+
+def watched(
+    data_source: str, solution_str: str, ground_truth: Any, extra_info: dict[str, Any] | None = None
+) -> dict[str, float | str]:
+    """A score of 0, "acc" as it is: for runs whose reward is a reward model's, to see what that is worth."""
+    return compute_score(data_source, solution_str, ground_truth, extra_info) | {"score": 0.0}
 
 
 def task_of(data_source: str) -> str:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from fusedrl.config.schema import RMDataConfig
 from fusedrl.data.pairs import Dropped, Pair, PairBatch, collate, tokenize, usable
-from fusedrl.data.preferences import Preference, contrasted, read_preferences
+from fusedrl.data.preferences import Preference, contrasted, near_misses, read_preferences
 from fusedrl.data.sampler import RowSampler
 from fusedrl.data.tokenizer import Tokenizer
 from fusedrl.trainers.prompting import rows_of
@@ -30,7 +30,8 @@ def preferences_of(data: RMDataConfig) -> tuple[list[Preference], list[Preferenc
     if data.task.name is None:
         return read_preferences(data.train_files), read_preferences(data.val_files)
     train, held_out = rows_of(data)
-    return contrasted(train), contrasted(held_out)
+    pairs = near_misses if data.rejected == "near" else contrasted
+    return pairs(train), pairs(held_out)
 
 
 def pair_source(data: RMDataConfig, tokenizer: Tokenizer) -> PairSource:

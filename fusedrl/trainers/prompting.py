@@ -88,6 +88,8 @@ def _generated(task: TaskConfig) -> tuple[list[Row], list[Row]]:
         seed=task.seed,
         prompt=task.prompt,
         keep_spaces=task.keep_spaces,
+        chat=task.chat,
+        system=task.system,
     )
 
 

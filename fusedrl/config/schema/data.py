@@ -14,6 +14,8 @@ class TaskConfig:
     config: dict[str, Any] = key({}, help="The task's own settings, such as {min_terms: 2}")
     prompt: str = key("{question}", help="Prompt of an entry, over its question and metadata: '{expression}='")
     keep_spaces: bool = key(True, help="Keep the spaces of the prompt; false: shorter prompts for small models")
+    chat: bool = key(False, help="The prompt is a user's message, through the tokenizer's chat template")
+    system: str | None = key(None, help="With chat: the system's message before it; null: what the template writes")
     train_size: int = key(10000, help="Training prompts to generate", at_least=1)
     val_size: int = key(200, help="Held-out prompts; none of them is a training prompt", at_least=0)
     seed: int = key(0, help="Seed of the generator", at_least=0)
@@ -64,6 +66,11 @@ class RMDataConfig(OneModelDataConfig):
 
     train_files: list[str] = key([], help="jsonl or parquet files of prompt, chosen, rejected and, optionally, margin")
     val_files: list[str] = key([], help="jsonl or parquet files of held-out pairs")
+    rejected: str = key(
+        "other",
+        help="Wrong answers of a generated task: another row's, or numbers near the right one",
+        choices=("other", "near"),
+    )
     truncation: str = key(
         "error",
         help="A pair with a response that makes it too long: leave it out (counted), stop, or cut it (the prompt's "

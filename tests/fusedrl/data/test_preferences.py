@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from fusedrl.data.files import RowError
-from fusedrl.data.preferences import Preference, contrasted, read_preferences
+from fusedrl.data.preferences import NEAR, Preference, contrasted, near_misses, read_preferences
 from fusedrl.data.rows import Row
 
 PAIR = {"prompt": "3+4=", "chosen": "7", "rejected": "8"}
@@ -129,3 +129,14 @@ def test_a_task_s_wrong_answer_is_the_next_one_that_differs() -> None:
 def test_a_task_with_one_answer_has_no_wrong_one() -> None:
     with pytest.raises(ValueError, match=r"data\.task\.config: all 2 answers are '7'"):
         contrasted(task("7", "7"))
+
+
+def test_near_misses_are_wrong_by_little_and_follow_from_the_row_alone() -> None:
+    rows = [Row("q", ground_truth=str(right), place=f"t[{index}]") for index, right in enumerate([-2, 0, 7] * 40)]
+    found = near_misses(rows)
+    off = [int(each.rejected) - int(each.chosen) for each in found]
+    assert set(off) == {distance * sign for distance in range(1, NEAR + 1) for sign in (-1, 1)}
+    assert [each.chosen for each in found] == [str(row.ground_truth) for row in rows]
+    assert near_misses(rows[5:9]) == found[5:9]
+    with pytest.raises(ValueError, match=r"data\.rejected=near: t\[3\]: its answer is 'seven'"):
+        near_misses([Row("q", ground_truth="seven", place="t[3]")])

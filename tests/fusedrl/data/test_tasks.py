@@ -45,6 +45,18 @@ def test_more_training_rows_change_no_earlier_row() -> None:
     assert same == held_out
 
 
+def test_a_chat_is_the_same_prompt_as_a_user_s_message() -> None:
+    """The split is that of the plain prompts, too: a chat is held out by what it says."""
+    asked: dict[str, Any] = {"train_size": 6000, "prompt": "What is {expression}?"}
+    plain, chats = sums(**asked), sums(**asked, chat=True, system="Be brief.")
+    for rows, others in zip(plain, chats, strict=True):
+        said = [[{"role": "system", "content": "Be brief."}, {"role": "user", "content": row.prompt}] for row in rows]
+        assert [row.prompt for row in others] == said
+        assert [row.ground_truth for row in others] == [row.ground_truth for row in rows]
+    (row, *_), _ = sums(train_size=1, chat=True)
+    assert row.prompt == [{"role": "user", "content": row.extra_info["question"]}]
+
+
 @pytest.mark.parametrize(("task", "config"), [("chain_sum", SUMS), ("countdown", {}), ("gsm_symbolic", {})])
 def test_the_task_s_verifier_accepts_the_ground_truth(task: str, config: dict[str, Any]) -> None:
     train, held_out = generate(task, config, train_size=3, held_out_size=2, seed=1)

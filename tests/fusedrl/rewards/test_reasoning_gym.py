@@ -2,7 +2,7 @@ import pytest
 import reasoning_gym
 
 from fusedrl.rewards.function import VERIFIER
-from fusedrl.rewards.reasoning_gym import compute_score, full_marks
+from fusedrl.rewards.reasoning_gym import compute_score, full_marks, last_number, watched
 from fusedrl.rewards.runner import RewardRunner
 from fusedrl.rewards.sample import RewardSample
 
@@ -40,6 +40,28 @@ def test_chain_sum_scores_the_answer_as_its_dataset_does(response: str, score: f
     assert found == {"score": pytest.approx(score), "acc": float(score == 1.0), "pred": pred}
     marks = full_marks("reasoning_gym/chain_sum", response, "12", question)
     assert marks == {"score": float(score == 1.0), "acc": float(score == 1.0), "pred": pred}
+
+
+@pytest.mark.parametrize(
+    ("response", "score"),
+    [
+        ("5 + 7 = 12.", 1.0),
+        ("The answer is 12!", 1.0),
+        ("12 is not 13", 0.0),
+        ("It is -12.", 0.0),
+        ("It is 12.5", 0.0),
+        ("twelve", 0.0),
+        ("", 0.0),
+    ],
+)
+def test_the_last_number_of_a_sentence_is_scored(response: str, score: float) -> None:
+    found = last_number("reasoning_gym/chain_sum", response, "12", {"question": "5 + 7 ="})
+    assert (found["score"], found["acc"]) == (score, score)
+
+
+def test_a_watching_verifier_tells_accuracy_and_pays_nothing() -> None:
+    found = [watched("reasoning_gym/chain_sum", response, "12", {"question": "5 + 7 ="}) for response in ("12", "13")]
+    assert [(each["score"], each["acc"]) for each in found] == [(0.0, 1.0), (0.0, 0.0)]
 
 
 def test_metadata_may_stand_alone_or_under_its_key() -> None:
