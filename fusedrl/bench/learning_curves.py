@@ -8,7 +8,6 @@ mini-batches and the order of prompts; data, start model and, where there is one
 With nothing left to run the command only draws: EXPERIMENT.csv, .md and .png in `out`.
 """
 
-import json
 import os
 import subprocess
 import sys
@@ -19,7 +18,7 @@ from pathlib import Path
 from fusedrl.bench import arguments
 from fusedrl.bench.arguments import ArgumentError
 from fusedrl.bench.curve_plot import save_plot
-from fusedrl.bench.curves import as_csv, curve, markdown, metrics_of
+from fusedrl.bench.curves import as_csv, curve, markdown, metrics_of, records
 from fusedrl.checkpoint.atomic import write_file
 
 METRICS = ("critic/score/mean", "val-core/")
@@ -83,9 +82,7 @@ def run_job(command: list[str], *, folder: Path) -> bool:
 
 def steps_done(folder: Path) -> int:
     """The last step that a run has told; 0 where it has told none."""
-    path = folder / "metrics.jsonl"
-    lines = path.read_text().splitlines() if path.is_file() else []
-    return max((json.loads(line)["step"] for line in lines), default=0)
+    return max((int(line["step"]) for line in records(folder / "metrics.jsonl")), default=0)
 
 
 def report(options: Options) -> str:

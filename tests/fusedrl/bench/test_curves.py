@@ -38,9 +38,11 @@ def test_only_steps_that_all_runs_have_count(runs: list[Path], tmp_path: Path) -
 
 
 def test_a_step_that_was_done_again_after_a_resume_counts_once(tmp_path: Path) -> None:
-    path = write(tmp_path / "run.jsonl", {1: {"score": 1.0}, 2: {"score": 2.0}})
-    path.write_text(path.read_text() + json.dumps({"step": 2, "score": 3.0}) + "\n")
-    assert series(path, "score") == {1: 1.0, 2: 3.0}
+    path = write(tmp_path / "run.jsonl", {1: {"score": 1.0}, 3: {"score": 2.0}})
+    again = [json.dumps({"step": step, "score": 3.0}) for step in (2, 3)]
+    path.write_text(path.read_text() + "\n".join([*again, '{"step": 4, "sco']))
+    assert list(series(path, "score").items()) == [(1, 1.0), (2, 3.0), (3, 3.0)]
+    assert series(tmp_path / "none.jsonl", "score") == {}
 
 
 def test_metrics_are_chosen_by_their_beginning_in_the_order_asked(runs: list[Path]) -> None:
