@@ -1,4 +1,4 @@
-"""Gloo ranks for tests, started once and reused: importing Megatron-Core costs 4 s a process.
+"""Gloo ranks for tests, forked from one process that has Megatron-Core imported, and reused.
 
 A job names a function as "package.module:function". Each of the `world` first workers joins a fresh gloo process group
 of that size, calls the function with the job's keyword arguments, and sends the return value (or the traceback) back.
@@ -50,6 +50,9 @@ def _worker(connection: Connection, rank: int, stack_file: str) -> None:
                 connection.send(("error", traceback.format_exc()))
 
 
+IMPORTED = ["torch.distributed", "fusedrl.trainers.setup_ppo"]  # 6 s of CPU, once for all ranks; starts no thread
+
+
 class RankFailure(AssertionError):
     """A rank of a distributed test raised, died or did not answer in time."""
 
@@ -59,7 +62,8 @@ class RankPool:
 
     def __init__(self, *, grace: float = 10.0) -> None:
         self._grace = grace  # seconds beyond a job's limit before its ranks are killed
-        self._context = multiprocessing.get_context("spawn")
+        self._context = multiprocessing.get_context("forkserver")
+        self._context.set_forkserver_preload(IMPORTED)
         self._folder = tempfile.TemporaryDirectory(prefix="fusedrl-ranks-")
         self._workers: list[tuple[Any, Connection]] = []
         self._jobs = 0
