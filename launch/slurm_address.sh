@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Where the ranks of a Slurm job meet: prints MASTER_ADDR and MASTER_PORT of this job as two words.
-# Node names need not resolve, so the address is the first node's NodeAddr; the port follows from the job's number, so
-# that jobs on one node seldom meet, and lies below the range from which systems take ports themselves.
+# Node names need not resolve, so the address is the first node's NodeAddr. The port follows from the job's number, so
+# that jobs on one node seldom meet; it lies below the range from which systems take ports themselves and beside Ray's.
+# Runs on the first node, as a job's script does: a port on which somebody listens there is passed over.
 set -euo pipefail
 launcher="${BASH_SOURCE[0]}"
 
@@ -17,4 +18,8 @@ first="${first%%$'\n'*}"
 [ -n "$first" ] || fail "scontrol names no node of SLURM_JOB_NODELIST=$nodes"
 address="$(scontrol --oneliner show node "$first" | sed -n 's/.* NodeAddr=\([^ ]*\) .*/\1/p')"
 [ -n "$address" ] || fail "scontrol show node $first tells no NodeAddr"
-echo "$address $((10000 + SLURM_JOB_ID % 20000))"
+port=$((20000 + SLURM_JOB_ID % 10000))
+while (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null; do
+    port=$((port + 1))
+done
+echo "$address $port"

@@ -9,6 +9,7 @@ from typing import Any
 from fusedrl.machine.finding import Finding, bad
 from fusedrl.machine.place import Place
 
+TAKEN = "set MASTER_PORT to a port that is free on rank 0's node"
 HINT = "look at the lines `master` and `gloo binds` of each node, and at its firewall"
 
 
@@ -22,7 +23,7 @@ def meet(mine: dict[str, Any], place: Place, *, timeout_s: float) -> tuple[Findi
         total, everyone = _sum_and_gather(mine, place, timeout_s=timeout_s)
     except Exception as error:
         text = f"rank {place.rank} of {place.world} did not meet the others: {str(error).splitlines()[0]}"
-        return bad("meeting", text, change=HINT), [mine]
+        return bad("meeting", text, change=TAKEN if "EADDRINUSE" in text else HINT), [mine]
     expected = place.world * (place.world + 1) / 2
     if total != expected:
         return bad("meeting", f"the sum over ranks is {total}, {expected} was expected", change=HINT), everyone

@@ -1,9 +1,12 @@
 """Launch scripts run with stand-ins for the programs that they start."""
 
+import importlib.util
 import os
 import subprocess
+import sys
 from collections.abc import Mapping
 from pathlib import Path
+from types import ModuleType
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 LAUNCH = ROOT / "launch"
@@ -46,3 +49,14 @@ def run(
         timeout=60,
         check=False,
     )
+
+
+def module_of(name: str) -> ModuleType:
+    """A Python script of launch/, which is no package."""
+    spec = importlib.util.spec_from_file_location(name.removesuffix(".py"), LAUNCH / name)
+    assert spec is not None
+    assert spec.loader is not None
+    found = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = found  # dataclasses look it up
+    spec.loader.exec_module(found)
+    return found

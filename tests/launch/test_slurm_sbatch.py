@@ -1,5 +1,7 @@
 """The job's script with stand-ins for srun and scontrol; a real Slurm runs it in test_real_slurm.py."""
 
+import re
+import socket
 from pathlib import Path
 
 import pytest
@@ -39,7 +41,7 @@ def test_addresses_are_node_addresses_and_ranks_the_gpus(tmp_path: Path, job: di
     done = run(SCRIPT, "fusedrl.ppo", "x=[1, 2]", cwd=tmp_path, environment=job, programs=tmp_path / "bin")
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
-    assert "meet 10.1.2.3 10123" in lines
+    assert re.fullmatch(r"meet 10\.1\.2\.3 2\d{4}", lines[1])
     assert {"--ntasks-per-node=4", "--ntasks=8", "--output=logs/slurm/40123/rank_%t.log"} <= set(lines)
     assert lines[-5:] == [f"{ROOT}/launch/rank_env.sh", job["FUSEDRL_PYTHON"], "-m", "fusedrl.ppo", "x=[1, 2]"]
     assert (tmp_path / "logs/slurm/40123").is_dir()
@@ -76,3 +78,17 @@ def test_a_node_without_an_address_is_told(tmp_path: Path, job: dict[str, str]) 
     done = run(SCRIPT, "fusedrl.ppo", cwd=tmp_path, environment=job, programs=tmp_path / "bin")
     assert done.returncode == 2
     assert done.stderr == "slurm_address.sh: scontrol show node n7 tells no NodeAddr\n"
+
+
+def test_the_port_is_the_job_s_unless_somebody_listens_there(tmp_path: Path, job: dict[str, str]) -> None:
+    with socket.socket() as listener:
+        port = next(port for port in range(20000, 30000) if listener.connect_ex(("127.0.0.1", port)))
+        given = job | {"SLURM_JOB_ID": str(port - 20000), "SLURM_JOB_NODELIST": "n[7-8]"}
+        script = LAUNCH / "slurm_address.sh"
+        done = run(script, cwd=tmp_path, environment=given, programs=tmp_path / "bin")
+        assert done.stdout == f"10.1.2.3 {port}\n"
+    with socket.create_server(("127.0.0.1", port)):
+        done = run(script, cwd=tmp_path, environment=given, programs=tmp_path / "bin")
+    address, chosen = done.stdout.split()
+    assert address == "10.1.2.3"
+    assert int(chosen) > port

@@ -1,7 +1,7 @@
 import pytest
 
 from fusedrl.machine import meeting
-from fusedrl.machine.meeting import meet
+from fusedrl.machine.meeting import HINT, TAKEN, meet
 from fusedrl.machine.place import Place
 from tests.distributed.pool import RankPool
 
@@ -19,15 +19,22 @@ def test_ranks_sum_their_numbers_and_learn_what_each_found(monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize(
-    "error", [RuntimeError("Connection refused\nmore"), ValueError("no MASTER_PORT"), OSError("x")]
+    ("error", "change"),
+    [
+        (RuntimeError("Connection refused\nmore"), HINT),
+        (ValueError("no MASTER_PORT"), HINT),
+        (OSError("failed to listen, name: EADDRINUSE"), TAKEN),
+    ],
 )
-def test_ranks_that_do_not_meet_say_so_in_one_line(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+def test_ranks_that_do_not_meet_say_so_in_one_line(
+    monkeypatch: pytest.MonkeyPatch, error: Exception, change: str
+) -> None:
     def failing(*_: object, **__: object) -> None:
         raise error
 
     monkeypatch.setattr(meeting, "_sum_and_gather", failing)
     found, told = meet({"host": "a"}, PLACE, timeout_s=1.0)
-    assert found.level == "bad"
+    assert (found.level, found.change) == ("bad", change)
     assert found.text == f"rank 1 of 3 did not meet the others: {str(error).splitlines()[0]}"
     assert told == [{"host": "a"}]
 

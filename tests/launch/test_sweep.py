@@ -1,0 +1,79 @@
+"""What is swept and how a run is started; Hydra runs each combination here, Slurm in test_real_slurm.py."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.launch.scripts import ROOT, module_of, program
+
+sweep = module_of("sweep.py")
+ARGUMENTS = [
+    "experiment=one",
+    "data={a: [1, 2]}",
+    "trainer.seed=1,2",
+    "x.y=range(1,3)",
+    "hydra.launcher.mem_gb=4",
+]
+
+
+def test_values_with_commas_are_swept_and_lists_are_not() -> None:
+    fixed, swept, own = sweep.sorted_out(ARGUMENTS)
+    assert fixed == ["experiment=one", "data={a: [1, 2]}"]
+    assert swept == ["trainer.seed=1,2", "x.y=range(1,3)"]
+    assert own == ["hydra.launcher.mem_gb=4"]
+
+
+def test_a_run_is_torchrun_in_a_folder_named_by_its_values() -> None:
+    command = sweep.command_of("fusedrl.ppo", ["a=b c"], ["p=x/y", "q=2"], folder=Path("/runs"))
+    assert command[1:] == [
+        str(ROOT / "launch/torchrun.sh"),
+        "fusedrl.ppo",
+        "a=b c",
+        "p=x/y",
+        "q=2",
+        "trainer.default_local_dir=/runs/p=x_y,q=2",
+    ]
+
+
+def test_own_arguments_come_after_the_defaults_of_slurm() -> None:
+    found = sweep.hydra_arguments(
+        ["s=1,2", "+t=3,4"], ["hydra.launcher.cpus_per_task=9"], folder=Path("/f"), slurm=True, ranks=4
+    )
+    assert found.index("hydra.launcher.cpus_per_task=4") < found.index("hydra.launcher.cpus_per_task=9")
+    assert found[-2:] == ["+s=1,2", "+t=3,4"]
+    assert "hydra/launcher=submitit_slurm" in found
+    assert "hydra/launcher=submitit_slurm" not in sweep.hydra_arguments([], [], folder=Path("/f"), slurm=False, ranks=4)
+
+
+def test_every_combination_runs_and_a_failed_one_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    echo = program(
+        tmp_path, "echo.sh", '#!/bin/sh\necho "$NPROC_PER_NODE $*" >> calls.txt\ncase "$*" in *s=2*) exit 3 ;; esac\n'
+    )
+    monkeypatch.setattr(sweep, "command_of", lambda module, fixed, chosen, folder: [str(echo), module, *fixed, *chosen])
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["sweep.py"])
+    with pytest.raises(SystemExit):
+        sweep.main(["--ranks", "3", "--folder", "all", "fusedrl.ppo", "a=b", "s=1,2", "t=x"])
+    calls = (tmp_path / "calls.txt").read_text().splitlines()
+    assert calls == [f"3 fusedrl.ppo a=b t=x s={s}" for s in (1, 2)]
+    assert "s=2 ended with code 3" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--ranks", "0", "fusedrl.ppo"], "--ranks 0: at least 1 is needed"),
+        (["--ranks", "2", "s=1,2"], "the module to run is missing"),
+        (["--ranks", "2", "fusedrl.ppo", "s=1"], "nothing to sweep: give a key several values"),
+        (["--ranks", "2", "fusedrl.ppo", "s"], "s: "),
+    ],
+)
+def test_what_is_missing_is_one_line(capsys: pytest.CaptureFixture[str], arguments: list[str], said: str) -> None:
+    with pytest.raises(SystemExit) as ended:
+        sweep.main(arguments)
+    assert ended.value.code == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"sweep.py: {said}")
