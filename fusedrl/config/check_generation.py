@@ -1,9 +1,9 @@
 """Checks of commands that only generate (evaluate, generate), and of sampling; PPO's validation shares the latter."""
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 from fusedrl.config.check_batches import check_paths, check_task
+from fusedrl.config.check_function import check_function
 from fusedrl.config.check_layout import ModelNumbers, check_engine
 from fusedrl.config.schema import (
     CustomRewardFunctionConfig,
@@ -73,8 +73,7 @@ def _check_function(function: CustomRewardFunctionConfig, *, task: str | None) -
             "custom_reward_function.path: nothing scores the responses; name a Python file, or take a generated task "
             "(data.task.name), which has its own verifier"
         )
-    if function.path and not Path(function.path).is_file():
-        yield f"custom_reward_function.path={function.path}: there is no such file"
+    yield from check_function(function)
 
 
 def _check_k(config: EvaluateConfig) -> Iterator[str]:

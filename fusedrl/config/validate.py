@@ -17,6 +17,7 @@ from fusedrl.config.check_batches import (
     data_parallel,
 )
 from fusedrl.config.check_budgets import check_rm_budget, check_sft_budget
+from fusedrl.config.check_function import check_function
 from fusedrl.config.check_generation import check_sampling
 from fusedrl.config.check_layout import (
     ModelNumbers,
@@ -119,8 +120,7 @@ def _check_reward(config: PPOConfig) -> Iterator[str]:
             "custom_reward_function.path: nothing gives a reward; name a Python file, "
             "switch on reward_model.enable, or take a generated task (data.task.name), which has its own verifier"
         )
-    if function and not Path(function).is_file():
-        yield f"custom_reward_function.path={function}: there is no such file"
+    yield from check_function(config.custom_reward_function)
     if config.reward_model.enable and config.reward_model.model.path is None:
         yield "reward_model.model.path: a value is needed where reward_model.enable=true"
 

@@ -2,7 +2,12 @@
 what is logged as the score; the parts are logged beside it, unweighted."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from fusedrl.rewards.function import read_score
+
+PART = "part/"  # before a part's name among the entries of a result
 
 
 def weighted_scores(parts: Mapping[str, Sequence[float]], *, weights: Mapping[str, float]) -> list[float]:
@@ -19,3 +24,26 @@ def weighted_scores(parts: Mapping[str, Sequence[float]], *, weights: Mapping[st
         raise ValueError(f"rewards cover different numbers of samples ({lengths})")
     names = sorted(parts)  # one order of summation on every rank
     return [math.fsum(weights[name] * parts[name][i] for name in names) for i in range(len(parts[names[0]]))]
+
+
+def weighted_function(
+    functions: Mapping[str, Callable[..., Any]], *, weights: Mapping[str, float]
+) -> Callable[..., dict[str, Any]]:
+    """One function of several: its score is the weighted sum, its entries are theirs and each one's own score."""
+
+    def combined(**arguments: Any) -> dict[str, Any]:
+        parts, entries = {}, dict[str, Any]()
+        for name, function in functions.items():
+            parts[name], extra = read_score(function(**arguments))
+            entries |= extra
+        (score,) = weighted_scores({name: [part] for name, part in parts.items()}, weights=weights)
+        return {**entries, **{PART + name: part for name, part in parts.items()}, "score": score}
+
+    return combined
+
+
+def part_means(entries: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """reward/NAME/mean of each part, over the results that have it."""
+    names = dict.fromkeys(key for each in entries for key in each if key.startswith(PART))
+    found = {name: [each[name] for each in entries if name in each] for name in names}
+    return {f"reward/{name.removeprefix(PART)}/mean": math.fsum(parts) / len(parts) for name, parts in found.items()}

@@ -19,6 +19,7 @@ from typing import Any
 import msgpack
 
 import fusedrl
+from fusedrl.rewards.source import Source
 from fusedrl.rewards.wire import pack, pack_list, unpacker
 
 READ_SIZE = 1 << 18
@@ -43,10 +44,10 @@ class MalformedMessage(Exception):
 class WorkerProcess:
     """`working` holds the indices of the samples sent and not answered; the first of them is the one in progress."""
 
-    def __init__(self, path: Path, *, name: str, limit: float) -> None:
+    def __init__(self, source: Source, *, limit: float) -> None:
         theirs_in, self.requests = os.pipe()
         self.answers, theirs_out = os.pipe()
-        arguments = [str(theirs_in), str(theirs_out), str(path), name, str(limit)]
+        arguments = [str(theirs_in), str(theirs_out), source.to_text(), str(limit)]
         self._process = subprocess.Popen(
             [sys.executable, "-m", "fusedrl.rewards.worker", *arguments],
             pass_fds=(theirs_in, theirs_out),

@@ -16,14 +16,15 @@ import threading
 import time
 import weakref
 from collections import Counter, deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from fusedrl.rewards.function import KEY, RewardFunctionError, check_file, fits_float32
+from fusedrl.rewards.function import KEY, RewardFunctionError, fits_float32
 from fusedrl.rewards.process import MalformedMessage, WorkerProcess
 from fusedrl.rewards.sample import STATUSES, RewardResult, RewardSample
+from fusedrl.rewards.source import Source
 from fusedrl.rewards.wire import pack
 
 logger = logging.getLogger(__name__)
@@ -39,6 +40,8 @@ class RewardRunner:
         path: str | Path,
         *,
         name: str = "compute_score",
+        weights: Mapping[str, float] | None = None,
+        retries: int = 2,
         workers: int = 2,
         timeout: float = 10.0,
         default_score: float = 0.0,
@@ -50,7 +53,7 @@ class RewardRunner:
             raise ValueError(f"{KEY}.timeout_s is {timeout} (start {start_timeout}): make it positive")
         if not fits_float32(default_score):
             raise ValueError(f"{KEY}.default_score is {default_score}: make it finite, within float32")
-        self._path, self._name = check_file(path), name
+        self._source = Source(str(path), name, weights or {}, retries).checked()
         self._timeout, self._start_timeout, self._default = timeout, start_timeout, default_score
         self._lock = threading.Lock()
         self.totals: Counter[str] = Counter(dict.fromkeys(STATUSES, 0))
@@ -98,7 +101,7 @@ class RewardRunner:
             raise
 
     def _start(self) -> WorkerProcess:
-        return WorkerProcess(self._path, name=self._name, limit=self._timeout)
+        return WorkerProcess(self._source, limit=self._timeout)
 
     def _hand_out(self, call: "_Call") -> None:
         """Chunks to idle workers, smaller towards the end so that all finish at about the same time."""
@@ -158,7 +161,7 @@ class RewardRunner:
         if not worker.ready:
             what = "was not ready" if loss == "timeout" else f"ended ({ending})"
             raise RewardFunctionError(
-                f"{KEY}.path={self._path}, name={self._name}: the worker {what} "
+                f"{KEY}.path={self._source.path}, name={self._source.name}: the worker {what} "
                 f"{time.monotonic() - worker.since:.1f} s after its start, before or while importing the file"
             )
         if worker.working:

@@ -1,4 +1,4 @@
-"""The worker process: `python -m fusedrl.rewards.worker IN OUT PATH NAME LIMIT`, started by process.py.
+"""The worker process: `python -m fusedrl.rewards.worker IN OUT SOURCE LIMIT`, started by process.py.
 
 IN carries chunks of numbered samples, OUT one answer per sample, with its number, as soon as there is one, so that the
 parent knows at every moment which sample is being worked on. It imports neither torch nor megatron and is ready in a
@@ -23,7 +23,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from fusedrl.rewards.function import ARGUMENTS, InvalidScore, RewardFunctionError, describe, load_function, read_score
+from fusedrl.rewards.function import ARGUMENTS, InvalidScore, RewardFunctionError, describe, read_score
+from fusedrl.rewards.source import Source
 from fusedrl.rewards.wire import pack, unpacker
 
 READ_SIZE = 1 << 16
@@ -32,7 +33,7 @@ _PID = os.getpid()
 
 
 def main(arguments: list[str]) -> None:
-    requests_fd, answers_fd, path, name, limit = arguments
+    requests_fd, answers_fd, source, limit = arguments
     incoming, outgoing = int(requests_fd), int(answers_fd)
     for descriptor in (incoming, outgoing):
         os.set_inheritable(descriptor, False)  # a child of the user's code must not hold the pipes open
@@ -41,7 +42,7 @@ def main(arguments: list[str]) -> None:
     chunks: Chunks = queue.SimpleQueue()
     threading.Thread(target=_read, args=(incoming, chunks), daemon=True).start()
     try:
-        function = load_function(path, name=name)
+        function = Source.of_text(source).load(limit=float(limit))
     except RewardFunctionError as error:
         _end_if_forked()
         _write(outgoing, ["unusable", str(error)])

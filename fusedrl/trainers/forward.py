@@ -69,13 +69,13 @@ def values(role: Role, *, width: int) -> Collect:
     return collect
 
 
-def last_scores(role: Role) -> Collect:
-    """A reward model's score: its output at the row's last token, K = R = 1."""
+def last_scores(role: Role, *, weight: float = 1.0) -> Collect:
+    """A reward model's score, times its weight: its output at the row's last token, K = R = 1."""
 
     def collect(scores: Tensor, microbatch: MicroBatch) -> Tensor:
         scores_BS = role.pipeline.tokens.spread(scores.squeeze(-1).float(), microbatch)
         last_B = microbatch["lengths"] - 1
-        return scores_BS.gather(1, last_B[:, None])[:, None]
+        return weight * scores_BS.gather(1, last_B[:, None])[:, None]
 
     return collect
 

@@ -266,7 +266,8 @@ class PPO:
         return Inference(reference, rows, ("ref_logp",), width, collect, self._budget("ref"))
 
     def _reward_inference(self, reward: Role) -> Inference:
-        rows, collect = self.config.reward_model.micro_batch_size_per_gpu, forward.last_scores(reward)
+        config = self.config.reward_model
+        rows, collect = config.micro_batch_size_per_gpu, forward.last_scores(reward, weight=config.weight)
         return Inference(reward, rows, ("rm_score",), 1, collect, self._budget("reward"))
 
     def _log_probs(self, role: Role, *, width: int, with_entropy: bool) -> forward.Collect:

@@ -34,7 +34,6 @@ from fusedrl.parallel.placement import stages_a_column
 from fusedrl.pipeline.plan import Planned, plan_pass
 from fusedrl.pipeline.results import largest_shape
 from fusedrl.pipeline.tokens import rounded
-from fusedrl.rewards.runner import RewardRunner
 from fusedrl.rollout import vllm_library
 from fusedrl.trainers.costs import planned_cost
 from fusedrl.trainers.new_model import new_architecture
@@ -42,7 +41,7 @@ from fusedrl.trainers.pairing import pair_source, preferences_of
 from fusedrl.trainers.prompting import example_source, prompt_source, rows_of
 from fusedrl.trainers.resuming import identity, resume_problems
 from fusedrl.trainers.roles import implementation_of, stage_options
-from fusedrl.trainers.scoring import function_path
+from fusedrl.trainers.scoring import function_path, open_runner
 
 MODEL_KEYS = {
     "actor": "actor_rollout_ref.model.path",
@@ -213,7 +212,7 @@ def _read_rows(config: PPOConfig, warm_start: SFTConfig | None) -> None:
 
 def _load_function(config: PPOConfig) -> None:
     if (path := function_path(config)) is not None:
-        RewardRunner(path, name=config.custom_reward_function.name, workers=1).close()
+        open_runner(path, config.custom_reward_function, workers=1).close()
 
 
 def _value_head(config: PPOConfig) -> None:

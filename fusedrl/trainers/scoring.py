@@ -13,6 +13,7 @@ from torch import Tensor
 
 from fusedrl.config.schema import CustomRewardFunctionConfig, EvaluateConfig, PPOConfig
 from fusedrl.parallel.comm import broadcast_object
+from fusedrl.rewards.combine import part_means
 from fusedrl.rewards.function import VERIFIER
 from fusedrl.rewards.runner import RewardRunner
 from fusedrl.rewards.sample import RewardResult, RewardSample
@@ -63,6 +64,8 @@ def function_path(config: PPOConfig | EvaluateConfig) -> str | None:
 def open_runner(path: str, function: CustomRewardFunctionConfig, *, workers: int) -> RewardRunner:
     """Its worker processes; on rank 0 alone. Whoever opens them closes them."""
     options: dict[str, Any] = {"timeout": function.timeout_s, "default_score": function.default_score}
+    if path == function.path:
+        options |= {"weights": function.weights, "retries": function.retries}
     return RewardRunner(path, name=function.name, workers=workers, **options)
 
 
@@ -94,10 +97,14 @@ def score(runner: RewardRunner | RunnerTeam | None, samples: Sequence[RewardSamp
     `runner` lives on rank 0; what other ranks pass does not count.
     """
     results = [RewardResult(sample.sample_id, 0.0) for sample in samples] if runner is None else runner.score(samples)
-    mine = {"score": [result.score for result in results], "failed": sum(not result.ok for result in results)}
+    mine = {
+        "score": [result.score for result in results],
+        "failed": sum(not result.ok for result in results),
+        "parts": part_means([result.extra for result in results]),
+    }
     found = broadcast_object(mine)
     score_B = torch.tensor(found["score"], dtype=torch.float32)
-    return Scores(score_B, {"reward/failed_calls": float(found["failed"])})
+    return Scores(score_B, {"reward/failed_calls": float(found["failed"]), **found["parts"]})
 
 
 def judge(runner: RewardRunner | RunnerTeam | None, samples: Sequence[RewardSample]) -> list[Verdict] | None:

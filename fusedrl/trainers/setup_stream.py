@@ -71,7 +71,7 @@ def _reader(role: Role, config: PPOConfig) -> Reader:
     if role.name == "critic":
         return Reader(role, ("values",), forward.values(role, width=width))
     if role.name == "reward":
-        return Reader(role, ("rm_score",), forward.last_scores(role), by_token=False)
+        return Reader(role, ("rm_score",), forward.last_scores(role, weight=config.reward_model.weight), by_token=False)
     names = ("logp", "entropy") if role.name == "actor" else ("ref_logp",)
     collect = forward.log_probs(role, temperature=temperature, width=width, with_entropy=role.name == "actor")
     return Reader(role, names, collect)

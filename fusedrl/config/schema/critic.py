@@ -45,6 +45,7 @@ class RewardModelPathConfig:
 @dataclass(frozen=True)
 class RewardModelConfig:
     enable: bool = key(False, help="Score responses with a reward model; added to the reward function's score")
+    weight: float = key(1.0, help="Weight of its score in that sum")
     model: RewardModelPathConfig = group(RewardModelPathConfig, help="The reward model's weights")
     micro_batch_size_per_gpu: int = key(8, help="Samples of one micro-batch of the reward model", at_least=1)
     use_dynamic_bsz: bool = key(False, help="A budget of tokens instead of a number of samples")
@@ -56,10 +57,18 @@ class RewardModelConfig:
 class CustomRewardFunctionConfig:
     """A user's Python function: compute_score(data_source, solution_str, ground_truth, extra_info=None) -> float."""
 
-    path: str | None = key(None, help="Python file that holds the function; null: the task's own verifier")
+    path: str | None = key(
+        None,
+        help="Python file that holds the function, or http://HOST:PORT/PATH of a server that is asked instead "
+        "(docs/rewards.md); null: the task's own verifier",
+    )
     name: str = key(
         "compute_score", help="Name of the function in that file; full_marks: the task's verifier without part marks"
     )
+    weights: dict[str, float] = key(
+        {}, help="Several functions of that file and their weights, such as {right: 1, format: 0.2}; {}: name alone"
+    )
+    retries: int = key(2, help="Further attempts to reach a server that fails, within timeout_s", at_least=0)
     timeout_s: float = key(10.0, help="Seconds one call may take before it is stopped and counted", above=0)
     num_workers: int = key(2, help="Worker processes that call the function", at_least=1)
     default_score: float = key(0.0, help="Score of a response whose call failed or overran")

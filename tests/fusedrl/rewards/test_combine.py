@@ -1,6 +1,6 @@
 import pytest
 
-from fusedrl.rewards.combine import weighted_scores
+from fusedrl.rewards.combine import part_means, weighted_scores
 
 
 def test_the_score_is_the_weighted_sum_not_the_plain_one() -> None:
@@ -25,3 +25,9 @@ def test_each_sample_has_its_own_sum() -> None:
 def test_parts_and_weights_must_match(parts: dict, weights: dict, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         weighted_scores(parts, weights=weights)
+
+
+def test_means_of_parts_are_over_the_results_that_have_them() -> None:
+    entries = [{"part/a": 1.0, "acc": 1.0}, {}, {"part/a": 0.0, "part/b": 3.0}]
+    assert part_means(entries) == {"reward/a/mean": 0.5, "reward/b/mean": 3.0}
+    assert part_means([]) == {}
