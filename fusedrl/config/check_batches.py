@@ -133,7 +133,7 @@ def check_paths(key: str, paths: Sequence[str], *, task: TaskConfig) -> Iterator
     if paths and task.name:
         yield f"{key} and data.task.name={task.name} are both given; set one of them"
     else:
-        yield from (f"{key}: {path}: there is no such file" for path in paths if not os.path.isfile(path))
+        yield from (f"{key}: {path}: there is no such file" for path in paths if not os.path.exists(path))
 
 
 def check_task(name: str) -> Iterator[str]:

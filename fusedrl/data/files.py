@@ -1,4 +1,5 @@
-"""Rows from jsonl or parquet files with verl's columns. Every error names the file and the line (or row).
+"""Rows with verl's columns from jsonl or parquet files, or from Hugging Face datasets on disk (arrow_folder.py). Every
+error names the file and the line (or row).
 
     {"prompt": "3 + 4 =", "data_source": "sums", "reward_model": {"ground_truth": "7"}, "extra_info": {}}
     {"prompt": [{"role": "user", "content": "What is 3 + 4?"}], ...}
@@ -12,14 +13,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from fusedrl.data.rows import Row
+from fusedrl.data.arrow_folder import arrow_records
+from fusedrl.data.rows import Row, RowError
 
 MAX_DEPTH = 100
 SURROGATE = re.compile("[\ud800-\udfff]")
-
-
-class RowError(ValueError):
-    """A row that cannot be used; the message names file, line and column."""
 
 
 def read_rows(paths: Sequence[str | Path]) -> list[Row]:
@@ -31,12 +29,18 @@ def read_records(paths: Sequence[str | Path]) -> Iterator[tuple[str, Mapping[str
     """(place, columns) of each row of all files, whatever the columns are."""
     for path in map(Path, paths):
         place = None
-        for place, data in _parquet_records(path) if path.suffix == ".parquet" else _json_records(path):
+        for place, data in _records(path):
             if not isinstance(data, dict):
                 raise RowError(f"{place}: a row is an object with 'prompt', not {type(data).__name__}")
             yield place, data
         if place is None:
             raise RowError(f"{path}: the file holds no row")
+
+
+def _records(path: Path) -> Iterator[tuple[str, Any]]:
+    if path.is_dir():
+        return arrow_records(path)
+    return _parquet_records(path) if path.suffix == ".parquet" else _json_records(path)
 
 
 def _json_records(path: Path) -> Iterator[tuple[str, Any]]:

@@ -8,6 +8,10 @@ Chat = Sequence[Mapping[str, str]]
 """Messages with "role" and "content"."""
 
 
+class RowError(ValueError):
+    """A row that cannot be used; the message names file, line and column."""
+
+
 @dataclass(frozen=True)
 class Row:
     """`place` tells where it came from ("train.jsonl:17"), for errors."""

@@ -1,8 +1,9 @@
 """A Hugging Face tokenizer, used one way everywhere.
 
 A prompt is encoded once: a chat goes through the template, which writes its own special tokens, and text is encoded
-with the tokenizer's; never both, so no token is doubled. The end of a response is any of a set of ids: the
-tokenizer's and generation_config.json's. Masks never come from ids, so a pad id that equals an end id is harmless.
+with the tokenizer's, unless it spells the first one itself; never both, so no token is doubled. The end of a response
+is any of a set of ids: the tokenizer's and generation_config.json's. Masks never come from ids, so a pad id that equals
+an end id is harmless.
 """
 
 from collections.abc import Sequence
@@ -39,7 +40,9 @@ class Tokenizer:
     def encode_prompt(self, row: Row) -> tuple[int, ...]:
         """Tokens of a row's prompt, ready for a response to follow."""
         if isinstance(row.prompt, str):
-            return self._checked(row.prompt, self._tokenizer(row.prompt)["input_ids"], place=row.place)
+            spelled = self._tokenizer.bos_token is not None and row.prompt.startswith(self._tokenizer.bos_token)
+            tokens = self._tokenizer(row.prompt, add_special_tokens=not spelled)["input_ids"]
+            return self._checked(row.prompt, tokens, place=row.place)
         try:
             text = self._tokenizer.apply_chat_template(
                 [dict(message) for message in row.prompt], tokenize=False, add_generation_prompt=True

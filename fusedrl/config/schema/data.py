@@ -25,8 +25,10 @@ class TaskConfig:
 class BaseDataConfig:
     """What all commands share."""
 
-    train_files: list[str] = key([], help="jsonl or parquet files of training rows")
-    val_files: list[str] = key([], help="jsonl or parquet files of validation rows")
+    train_files: list[str] = key(
+        [], help="jsonl or parquet files of training rows, or folders that Dataset.save_to_disk wrote"
+    )
+    val_files: list[str] = key([], help="Files or folders of validation rows, as train_files")
     task: TaskConfig = group(TaskConfig, help="A generated task instead of files")
     truncation: str = key(
         "error",

@@ -42,6 +42,19 @@ def test_text_has_one_first_token(tmp_path: Path) -> None:
     assert Tokenizer(write_words(tmp_path)).encode_prompt(Row("what is it")) == (0, 4, 5, 6)
 
 
+def test_a_text_that_spells_its_first_token_has_it_once(tmp_path: Path) -> None:
+    """As a text that went through a template elsewhere does."""
+    tokenizer = Tokenizer(write_words(tmp_path))
+    assert tokenizer.encode_prompt(Row("<s> <|user|> what is it <|assistant|>")) == (0, 2, 4, 5, 6, 3)
+    assert tokenizer.encode_prompt(Row("what <s> is")) == (0, 4, 0, 5)
+
+
+def test_a_prompt_of_several_turns_goes_through_the_template_once(tmp_path: Path) -> None:
+    turns = [("user", "what"), ("assistant", "seven"), ("user", "is it")]
+    row = Row(prompt=[{"role": role, "content": content} for role, content in turns])
+    assert Tokenizer(write_words(tmp_path)).encode_prompt(row) == (0, 2, 4, 3, 7, 2, 5, 6, 3)
+
+
 def test_a_chat_goes_through_the_template_once_and_its_first_token_is_not_doubled(tmp_path: Path) -> None:
     assert Tokenizer(write_words(tmp_path)).encode_prompt(chat("what is it")) == (0, 2, 4, 5, 6, 3)
 

@@ -1,0 +1,54 @@
+"""A Hugging Face dataset on disk, as Dataset.save_to_disk writes it: a folder of Arrow streams that state.json names.
+
+    my_data/state.json    {"_data_files": [{"filename": "data-00000-of-00002.arrow"}, ...], ...}
+
+The library that wrote it is not needed, only pyarrow. A folder of several splits (dataset_dict.json) holds one such
+folder for each.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from fusedrl.data.json_object import JsonObject
+from fusedrl.data.rows import RowError
+
+STATE, SPLITS = "state.json", "dataset_dict.json"
+
+
+def arrow_records(folder: Path) -> Iterator[tuple[str, Any]]:
+    """(place, columns) of each row, counted from 1 over all files. Raises RowError."""
+    try:
+        import pyarrow
+    except ImportError as error:
+        raise RowError(f"{folder}: a dataset on disk needs pyarrow (pip install fusedrl[parquet])") from error
+    number = 0
+    for path in _files(folder):
+        try:
+            batches = [batch.to_pylist() for batch in pyarrow.ipc.open_stream(path.read_bytes())]
+        except (OSError, ValueError) as error:  # pyarrow's errors are ValueErrors, those of files OSErrors
+            raise RowError(f"{path}: cannot be read: {error}") from error
+        for record in (record for batch in batches for record in batch):
+            number += 1
+            yield f"{folder}:{number}", record
+
+
+def _files(folder: Path) -> list[Path]:
+    """The Arrow files in the rows' sequence."""
+    if not (folder / STATE).is_file():
+        if (folder / SPLITS).is_file():
+            splits = sorted(path.parent.name for path in folder.glob(f"*/{STATE}"))
+            raise RowError(f"{folder}: a dataset of the splits {', '.join(splits)}; name one, {folder}/{splits[0]}")
+        raise RowError(f"{folder}: a folder without {STATE}; give a file, or what Dataset.save_to_disk wrote")
+    try:
+        state = JsonObject.read(folder / STATE).values
+    except ValueError as error:
+        raise RowError(str(error)) from error
+    if state.get("_indices_data_files"):
+        raise RowError(
+            f"{folder}: its rows are picked by an index file; write it anew with a later version of datasets"
+        )
+    files = state.get("_data_files")
+    if not isinstance(files, list) or not all(isinstance(each, dict) and "filename" in each for each in files):
+        raise RowError(f"{folder}/{STATE}: no list of _data_files there")
+    return [folder / str(each["filename"]) for each in files]
