@@ -1,13 +1,26 @@
 """Streaming and migration change when and where work happens, never what a step learns from: bit for bit."""
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
+from fusedrl.config.schema import RolloutConfig
+from fusedrl.config.schema.policy import StreamConfig
+from fusedrl.rollout.requests import Completion
+from fusedrl.rollout.sampling import SamplingParams
 from fusedrl.stream.client import StreamError
+from fusedrl.stream.control import Policy
+from fusedrl.stream.messages import SampleState
+from fusedrl.stream.run import StreamResult
+from fusedrl.trainers import streaming
 from fusedrl.trainers.entry import in_world
+from fusedrl.trainers.prompting import PromptRow
+from fusedrl.trainers.stream_costs import GUESS
+from fusedrl.trainers.streaming import SampleStream, limits_of
 from tests.distributed.pool import RankPool
 from tests.fusedrl.trainers.test_ppo_runs import REWARD, SIZES
 from tests.fusedrl.trainers.test_preflight import model
@@ -98,3 +111,84 @@ def test_a_stream_that_failed_ends_its_rank_with_code_1() -> None:
     with pytest.raises(SystemExit) as end:
         in_world("ppo", run, timeout_s=5)
     assert end.value.code == 1
+
+
+def row(truth: str) -> PromptRow:
+    return PromptRow((1, 2), "sums", truth, {"split": truth})
+
+
+def test_a_response_is_judged_by_its_own_prompt() -> None:
+    stream: Any = SimpleNamespace(_asked=([row("a"), row("b")], 3), _decode=lambda tokens: f"{tokens}")
+    state = SampleState(4, np.array([5, 6], dtype="<i4").tobytes(), bytes(8), "stop")
+    found = SampleStream._question(stream, state)
+    assert (found.sample_id, found.solution_str, found.ground_truth) == ("4", "[5, 6]", "b")
+    assert (found.data_source, found.extra_info) == ("sums", {"split": "b"})
+
+
+def result() -> StreamResult:
+    completions = [
+        Completion(sample_id=i, prompt=(1, 2), tokens=(3,) * (i + 1), logprobs=(0.0,) * (i + 1), finish_reason="stop")
+        for i in range(2)
+    ]
+    counts = dict.fromkeys(("migrated_samples", "migrated_bytes", "prefilled_samples", "refused_messages"), 2.0)
+    metrics = {"generation_seconds": 3.0, "seconds": 4.0, "idle_ratio": 0.25, **counts}
+    return StreamResult(completions, [0.5, 1.5], {}, metrics)
+
+
+def test_a_step_gives_the_engine_and_the_models_their_rest_and_tells_its_lengths(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    done: list[Any] = []
+    asked: list[Any] = []
+    stream: Any = SimpleNamespace(
+        _config=RolloutConfig(stream=StreamConfig(unit_size=2, chunk_tokens=77, address="10.0.0.1")),
+        _generator=SimpleNamespace(engine=SimpleNamespace(release_cache=lambda: done.append("cache"))),
+        readers=SimpleNamespace(tasks=("actor", "ref"), readers={}, rest=lambda: done.append("readers")),
+        _choice=SimpleNamespace(
+            next=lambda requests, migrates: (Policy(r_t=3 * migrates, m=2), GUESS), observe=done.append
+        ),
+        _scorer=SimpleNamespace(failed=SimpleNamespace(total=lambda: 2)),
+        _or_tell=lambda run: run(),
+        **dict.fromkeys(("_place", "_engine"), None),
+        _scored=True,
+        _limits=limits_of(RolloutConfig(), timeout_s=5.0),
+        _width=4,
+        _pad_id=0,
+    )
+    for name in ("_run", "_scores", "_inferred"):
+        setattr(stream, name, getattr(SampleStream, name).__get__(stream))
+    monkeypatch.setattr(streaming, "broadcast_object", lambda value: value)
+
+    def run_stream(requests: Any, **given: Any) -> StreamResult:
+        asked.append((requests, given))
+        return result()
+
+    monkeypatch.setattr(streaming, "run_stream", run_stream)
+    rows = [row("a"), row("b")]
+    found = SampleStream.run(stream, rows, n=1, params=SamplingParams())
+    assert done == ["cache", "readers", [1, 2]]
+    assert found.samples.response_lengths_B.tolist() == [1, 2]
+    assert found.scores.score_B.tolist() == [0.5, 1.5]
+    assert found.scores.metrics == {"reward/failed_calls": 2.0}
+    assert found.timing_s == {"timing_s/gen": 3.0, "timing_s/stream": 4.0}
+    told = {name.partition("/")[2]: value for name, value in found.metrics.items()}
+    assert (told["rollout_idle_ratio"], told["migration_threshold"], told["migration_destinations"]) == (0.25, 3.0, 2.0)
+    assert told["migrated_samples"] == told["prefilled_samples"] == told["refused_messages"] == 2.0
+    (_, given), *_ = asked
+    options = given["options"]
+    assert (options.tasks, options.unit_size, options.chunk_tokens) == (("actor", "ref"), 2, 77)
+    assert (options.address, options.scored, options.costs) == ("10.0.0.1", True, GUESS)
+    assert stream._asked == (rows, 1)
+    scores = SampleStream.baseline(stream, rows, params=SamplingParams(temperature=0.0))
+    assert scores.tolist() == [0.5, 1.5]
+    assert asked[1][1]["options"].tasks == []  # no reward model, nothing to read
+    assert asked[1][1]["options"].policy.r_t == 0
+    assert done == ["cache", "readers", [1, 2], "cache", "readers"]  # greedy lengths are not the samples'
+    assert streaming._metrics(result().metrics, Policy(r_t=0, m=2))["rollout/migration_destinations"] == 0.0
+
+
+def test_limits_are_those_of_the_configuration() -> None:
+    found = limits_of(RolloutConfig(stream=StreamConfig(silence_s=1.0, step_s=9.0)), timeout_s=7.0)
+    assert (found.pulse_s, found.silence_s, found.step_s) == (0.2, 1.0, 9.0)
+    assert (found.stall_s, found.join_s) == (7.0, 7.0)
+    assert limits_of(RolloutConfig(), timeout_s=7.0).pulse_s == 0.5
