@@ -67,10 +67,7 @@ class Architecture:
 
     def expert_layers(self, layers: range | None = None) -> tuple[int, ...]:
         """Which of `layers`, or of all, have experts; counted from 0."""
-        if self.experts is None:
-            return ()
-        dense = self.experts.dense_layers
-        return tuple(layer for layer in layers or range(self.num_layers) if layer not in dense)
+        return () if self.experts is None else self.experts.among(layers or range(self.num_layers))
 
     @classmethod
     def from_folder(cls, folder: str | Path) -> "Architecture":

@@ -31,6 +31,10 @@ class Experts:
         if self.per_token > self.count:
             raise ValueError(f"num_experts_per_tok={self.per_token} exceeds num_experts={self.count}")
 
+    def among(self, layers: range) -> tuple[int, ...]:
+        """Which of `layers` have experts."""
+        return tuple(layer for layer in layers if layer not in self.dense_layers)
+
     def to_config(self) -> dict[str, object]:
         """Hugging Face's keys; experts are counted under both names that its versions read."""
         return {

@@ -9,17 +9,22 @@ What Megatron's local layers save, N = B*T tokens, e bytes a number, on one of t
     context          A D e
     rotary           4 T D e a layer, whatever B
     MLP              5 I e                            gate and up, silu(gate), up, their product, and a sum with 0
+    experts          k (H + 1) e + 8 k                tokens sorted by expert, their weights, places
+                     6 k F e                          as an MLP, and its product with the weights
+                     X (1 + e)                        which expert a token goes to, and its weight there
+                     12 k, or 8 k + 4 X               largest scores and their softmax, or that of all scores
     last stage       a norm;  logits V e, once for all functions of them (log-probabilities, entropy)
 
-Parts of attention, MLP and logits are divided by tp, with sequence parallelism norms, too. Recomputed layers keep their
-input alone; with selective recomputation queries, keys and values stay, scores do not. Transformer Engine's fused
-attention keeps no scores either: for it this is too much.
+Parts of attention, MLP and logits, and the 6 k F e, are divided by tp, with sequence parallelism norms and scores of
+experts, too. Recomputed layers keep their input alone; with selective recomputation queries, keys and values stay,
+scores do not. Transformer Engine's fused attention keeps no scores either: for it this is too much.
 
 Context parallelism divides N and T by cp, but not the keys that a token is compared with, A T 4 of scores a token. Its
 attention keeps the keys and values of all cp ranks, 2 K D e a token of each, not expanded to all heads. Nor does that
 of packed rows expand its own; rotary positions are then those of every token.
 
-B rows, T tokens, H hidden, A heads, K key-value heads, D head size, I MLP size, V padded vocabulary
+B rows, T tokens, H hidden, A heads, K key-value heads, D head size, I MLP size, V padded vocabulary; F an expert's
+size, k of X experts. Where some of a stage's layers have experts and some are computed again, it counts their mean.
 """
 
 from dataclasses import dataclass
@@ -43,11 +48,13 @@ class Activations:
     options: StageOptions = PLAIN
     cp: int = 1
 
-    def nbytes(self, layers: int, *, rows: float, length: float, first: bool, last: bool) -> float:
+    def nbytes(
+        self, layers: int, *, rows: float, length: float, first: bool, last: bool, with_experts: int = 0
+    ) -> float:
         """Of a stage with so many layers; first, last: whether it holds the embedding, the head."""
         inputs, whole = self._kept(layers)
         tokens = rows * length / self.cp
-        kept = whole * self._layer(tokens, length)
+        kept = whole * self._layer(tokens, length, with_experts / layers)
         kept += inputs * tokens * self.sizes.hidden_size * self.bytes_each / self._shares()
         if inputs:  # the rotary embedding goes into each layer that is computed again
             kept += 4 * length / self.cp * self.sizes.head_dim
@@ -71,11 +78,23 @@ class Activations:
         """Whether it is fusedrl.models.attention's, not Megatron's."""
         return self.cp > 1 or self.options.packed
 
-    def _layer(self, tokens: float, length: float) -> float:
-        mlp = 5 * self.sizes.ffn_hidden_size * self.bytes_each
+    def _layer(self, tokens: float, length: float, with_experts: float) -> float:
+        """with_experts: a part of 1."""
+        dense = 5 * self.sizes.ffn_hidden_size * self.bytes_each / self.tp
+        mlp = (1 - with_experts) * dense + with_experts * self._experts()
         positions = tokens if self.options.packed else length / self.cp
         rotary = 4 * positions * self.sizes.head_dim * self.bytes_each
-        return rotary + tokens * (2 * self._norm() + (mlp + self._attention(length)) / self.tp)
+        return rotary + tokens * (2 * self._norm() + mlp + self._attention(length) / self.tp)
+
+    def _experts(self) -> float:
+        """Bytes a token; the router's own are those of a rank's share of the tokens."""
+        experts, e = self.sizes.experts, self.bytes_each
+        if experts is None:
+            return 0.0
+        k, count = experts.per_token, experts.count
+        sorted_tokens = k * ((self.sizes.hidden_size + 1) * e + 8) + count * (1 + e)
+        scores = 12 * k if experts.normalized else 8 * k + 4 * count
+        return sorted_tokens + 6 * k * experts.ffn_hidden_size * e / self.tp + scores / self._shares()
 
     def _shares(self) -> int:
         """Ranks that share the tokens of norms and residuals."""

@@ -6,7 +6,8 @@ end, rows and tokens are those of one length that are as many and attend as ofte
 
     layer forward, N = B*T tokens:  2 N H (A + 2 K) D  +  4 B T T A D  +  2 N A D H  +  6 N H I
                                     qkv                   attention       output        gated MLP
-    B rows, T tokens, H hidden, A heads, K key-value heads, D head size, I MLP size, V vocabulary
+    with experts                    2 N H X  +  6 N H k F                                     router, k of X experts
+    B rows, T tokens, H hidden, A heads, K key-value heads, D head size, I MLP size, F an expert's, V vocabulary
     backward = 2 x forward;  its weight part, which an order may split off, is a forward without attention
     recomputation adds what a backward computes again: whole layers, or their attention
 
@@ -74,23 +75,24 @@ class CountedCost:
 
     def forward(self, stage: int, *, rows: float, length: float) -> float:
         tokens = rows * length
-        layers = self.layers[stage] * (self._linear(tokens) + self._attention(tokens, length))
-        return self._gflop(layers + self._head(stage, tokens))
+        layers = self._linear(stage, tokens) + self.layers[stage] * self._attention(tokens, length)
+        return self._gflop(layers + self._routers(stage, tokens) + self._head(stage, tokens))
 
     def backward(self, stage: int, *, rows: float, length: float) -> float:
         return round(2.0 * self.forward(stage, rows=rows, length=length) + self._again(stage, rows * length, length), 9)
 
     def weight(self, stage: int, *, rows: float, length: float) -> float:
-        """A value head's is computed in B, as norms' and biases' are."""
+        """A value head's is computed in B, as routers', norms' and biases' are."""
         tokens = rows * length
         head = self._head(stage, tokens) if self.head == "lm" else 0.0
-        return self._gflop(self.layers[stage] * self._linear(tokens) + head)
+        return self._gflop(self._linear(stage, tokens) + head)
 
     def activation(self, stage: int, *, rows: float, length: float) -> float:
         """Between a B and its W a stage holds the inputs and the output gradients of its matrix products: not more."""
         kept = Activations(self.sizes, self.head, self.tp, self.bytes_each, self.options, self.cp)
-        first, last = stage == 0, self._is_last(stage)
-        return round(kept.nbytes(self.layers[stage], rows=rows, length=length, first=first, last=last) / 2**20, 6)
+        ends = {"first": stage == 0, "last": self._is_last(stage)}
+        layers, with_experts = self.layers[stage], self._with_experts(stage)
+        return round(kept.nbytes(layers, rows=rows, length=length, with_experts=with_experts, **ends) / 2**20, 6)
 
     def _again(self, stage: int, tokens: float, length: float) -> float:
         """GFLOP that a backward computes a second time."""
@@ -100,16 +102,31 @@ class CountedCost:
         layers, attention = self.layers[stage], self._attention(tokens, length)
         if recompute.granularity == "selective":
             return layers * attention / (self.tp * self.cp) / 1e9
-        return recompute.layers_again(layers) * (self._linear(tokens) + attention) / (self.tp * self.cp) / 1e9
+        products = (self._linear(stage, tokens) + self._routers(stage, tokens)) / layers
+        return recompute.layers_again(layers) * (products + attention) / (self.tp * self.cp) / 1e9
 
     def _gflop(self, operations: float) -> float:
         return round(operations / (self.tp * self.cp) / 1e9, 9)
 
-    def _linear(self, tokens: float) -> float:
-        """A layer's products with weights, forward."""
-        a = self.sizes
-        attention = 2 * (a.num_heads + a.num_kv_heads) * a.head_dim
-        return 2 * tokens * a.hidden_size * (attention + 3 * a.ffn_hidden_size)
+    def _linear(self, stage: int, tokens: float) -> float:
+        """All layers' products with weights that may be put off, forward."""
+        a, layers, with_experts = self.sizes, self.layers[stage], self._with_experts(stage)
+        widths = layers * 2 * (a.num_heads + a.num_kv_heads) * a.head_dim
+        widths += (layers - with_experts) * 3 * a.ffn_hidden_size
+        if a.experts is not None:
+            widths += with_experts * 3 * a.experts.per_token * a.experts.ffn_hidden_size
+        return 2 * tokens * a.hidden_size * widths
+
+    def _routers(self, stage: int, tokens: float) -> float:
+        experts = self.sizes.experts
+        return (
+            0.0 if experts is None else 2 * tokens * self.sizes.hidden_size * experts.count * self._with_experts(stage)
+        )
+
+    def _with_experts(self, stage: int) -> int:
+        """Layers of the stage."""
+        before, experts = sum(self.layers[:stage]), self.sizes.experts
+        return 0 if experts is None else len(experts.among(range(before, before + self.layers[stage])))
 
     def _attention(self, tokens: float, length: float) -> float:
         """A layer's scores and their weighted sum, forward."""

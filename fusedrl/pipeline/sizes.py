@@ -2,6 +2,8 @@
 
 from typing import Protocol
 
+from fusedrl.models.experts import Experts
+
 
 class Sizes(Protocol):
     @property
@@ -20,3 +22,5 @@ class Sizes(Protocol):
     def vocab_size(self) -> int: ...
     @property
     def qk_norm(self) -> bool: ...
+    @property
+    def experts(self) -> Experts | None: ...

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from fusedrl.models.experts import Experts
 from fusedrl.models.options import Recompute, StageOptions
 from tests.distributed.pool import RankPool
 
@@ -15,11 +16,13 @@ RECOMPUTED = {
     "full2": Recompute("full", "uniform", 2),
     "block": Recompute("full", "block", 3),
 }
+EXPERTS = {"family": "qwen3_moe", "qkv_bias": False}
 ARCHS: dict[str, dict[str, Any]] = {
     "grouped": {},
     "biased": {"qkv_bias": False, "family": "llama"},
     "all-heads": {"num_kv_heads": 4},
     "head-norms": {"family": "qwen3", "qkv_bias": False},
+    "experts": EXPERTS | {"experts": Experts(count=8, per_token=3, ffn_hidden_size=64)},
     "head-norms-all-heads": {"family": "qwen3", "qkv_bias": False, "num_kv_heads": 4},
 }
 

@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
+from fusedrl.models.experts import Experts
 from fusedrl.models.options import Recompute, StageOptions
 from fusedrl.pipeline.costs import ConstantCost, CountedCost
 
@@ -18,6 +19,7 @@ class Sizes:
     ffn_hidden_size: int = 24
     vocab_size: int = 50
     qk_norm: bool = False
+    experts: Experts | None = None
 
 
 def counted_by_torch(sizes: Sizes, *, rows: int, length: int) -> int:
@@ -41,6 +43,20 @@ def test_layer_operations_equal_torchs_count() -> None:
     cost = CountedCost(Sizes(), layers=[3, 1])
     one_layer = counted_by_torch(Sizes(), rows=2, length=5) / 1e9
     assert cost.forward(0, rows=2, length=5) == pytest.approx(3 * one_layer, rel=1e-6)
+
+
+def test_experts_of_a_token_count_as_one_network_of_their_widths_and_the_router_beside_it() -> None:
+    """Layer 1 is dense; a router's weight gradient is never put off."""
+    experts = Experts(count=5, per_token=2, ffn_hidden_size=12, dense_layers=(1,))
+    mixed, dense = (CountedCost(Sizes(experts=each), layers=[1, 3]) for each in (experts, None))
+    size, router = {"rows": 2, "length": 5}, 2 * 10 * 16 * 5 * 1e-9
+    for stage, routers in ((0, 1), (1, 2)):
+        assert mixed.forward(stage, **size) - dense.forward(stage, **size) == pytest.approx(routers * router, abs=2e-9)
+        assert mixed.weight(stage, **size) == dense.weight(stage, **size)
+    wide = CountedCost(Sizes(experts=Experts(count=5, per_token=4, ffn_hidden_size=12)), layers=[1])
+    assert wide.weight(0, **size) - CountedCost(Sizes(), layers=[1]).weight(0, **size) == pytest.approx(
+        2 * 10 * 16 * 3 * 24 * 1e-9, abs=2e-9
+    )
 
 
 def test_head_is_on_the_last_stage_and_a_value_head_is_small() -> None:
