@@ -1,3 +1,4 @@
+import string
 from pathlib import Path
 
 import pytest
@@ -11,9 +12,9 @@ from fusedrl.pipeline.plan import Planned, plan_pass
 from fusedrl.trainers.preflight import ppo_problems, rm_problems, sft_problems
 
 
-def model(folder: Path, *, head: str = "lm", **changes: int) -> str:
+def model(folder: Path, *, head: str = "lm", alphabet: str = "0123456789+-=", **changes: int) -> str:
     folder.mkdir(parents=True)
-    sizes = {"vocab_size": write_character_tokenizer(folder, "0123456789+-="), **changes}
+    sizes = {"vocab_size": write_character_tokenizer(folder, alphabet), **changes}
     arch = Architecture(
         family="llama",
         hidden_size=16,
@@ -41,6 +42,25 @@ def problems(tmp_path: Path, *overrides: str, warm_start: bool = False, world: i
 def test_the_shipped_experiment_has_no_problem_and_leaves_nothing(tmp_path: Path, warm_start: bool) -> None:
     assert problems(tmp_path, warm_start=warm_start) == []
     assert not (tmp_path / "run").exists()
+
+
+def test_ppo_on_a_reward_model_s_score_alone_has_no_problem(tmp_path: Path) -> None:
+    actor, reward = model(tmp_path / "actor"), model(tmp_path / "reward", head="value")
+    paths = {"actor_rollout_ref": actor, "critic": reward, "reward_model": reward}
+    words = [f"{key}.model.path={path}" for key, path in paths.items()]
+    config = load("ppo", ["experiment=rlhf_pairs", *words, f"trainer.default_local_dir={tmp_path / 'run'}"])
+    assert ppo_problems(config, world=2, warm_start=None, speaks=True) == []
+
+
+def test_a_generated_task_as_a_chat_needs_a_chat_template(tmp_path: Path) -> None:
+    actor = model(tmp_path / "actor", alphabet=string.printable)
+    words = [f"actor_rollout_ref.model.path={actor}", "data.max_prompt_length=50", "data.task.val_size=5"]
+    config = load("ppo", ["experiment=smollm2_gsm", *words, f"trainer.default_local_dir={tmp_path / 'run'}"])
+    (line,) = ppo_problems(config, world=2, warm_start=None, speaks=True)
+    assert "the prompt is a chat" in line
+    template = "{% for message in messages %}{{ message['content'] }}\n{% endfor %}"
+    (tmp_path / "actor" / "chat_template.jinja").write_text(template)
+    assert ppo_problems(config, world=2, warm_start=None, speaks=True) == []
 
 
 @pytest.mark.parametrize(
