@@ -50,8 +50,9 @@ def folder_of(overrides: Sequence[str]) -> str:
 
 
 def command_of(module: str, fixed: Sequence[str], chosen: Sequence[str], *, folder: Path) -> list[str]:
-    """One run."""
-    place = f"trainer.default_local_dir={folder / folder_of(chosen)}"
+    """One run. The folder's name has = and commas, so it is quoted."""
+    path = str(folder / folder_of(chosen)).replace("'", "\\'")
+    place = f"trainer.default_local_dir='{path}'"
     return ["bash", str(ROOT / "launch/torchrun.sh"), module, *fixed, *chosen, place]
 
 

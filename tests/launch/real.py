@@ -5,7 +5,8 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ import pytest
 from tests.launch.scripts import ROOT
 
 OPT_IN = os.environ.get("FUSEDRL_TEST_LAUNCHERS")
-PATIENCE_S = 280.0  # for what must come; no test measures time
+PATIENCE_S = 900.0  # for what must come; no test measures time
 opted_in = pytest.mark.skipif(OPT_IN is None, reason="real launchers: bash launch/test_launchers.sh")
 BESIDE = Path(OPT_IN or "/nowhere") / "bin/python"  # an interpreter that has ray and submitit
 TRAINS_ON = 100_000  # steps: it is stopped, and does not end by itself
@@ -26,9 +27,16 @@ def environment(**more: str) -> dict[str, str]:
     return kept | {"OMP_NUM_THREADS": "1", "FUSEDRL_PYTHON": sys.executable, "CI": "true"} | more
 
 
-def start(command: list[str], *, cwd: Path, given: Mapping[str, str]) -> subprocess.Popen[str]:
-    output = (cwd / "output.txt").open("a")
-    return subprocess.Popen(command, cwd=cwd, env=dict(given), stdout=output, stderr=output, text=True)
+@contextmanager
+def started(command: list[str], *, cwd: Path, given: Mapping[str, str]) -> Iterator[subprocess.Popen[bytes]]:
+    """What it prints goes to cwd/output.txt; killed at the end, upon which its ranks end, too."""
+    with (cwd / "output.txt").open("a") as output:
+        job = subprocess.Popen(command, cwd=cwd, env=dict(given), stdout=output, stderr=output)
+    try:
+        yield job
+    finally:
+        job.kill()
+        job.wait()
 
 
 def finish(command: list[str], *, cwd: Path, given: Mapping[str, str]) -> tuple[int, str]:

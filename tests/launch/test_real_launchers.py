@@ -1,32 +1,33 @@
 """Ranks meet, and are stopped and go on, under the launchers themselves: torchrun, Open MPI, Ray."""
 
 import json
-import os
 import shutil
 import signal
 import socket
 import subprocess
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from tests.launch.real import (
     BESIDE,
+    PATIENCE_S,
     environment,
     finish,
     opted_in,
     saved,
     script,
     sft_job,
-    start,
+    started,
     steps_of,
     text_of,
     wait_for,
 )
 from tests.launch.scripts import ROOT
 
-pytestmark = opted_in
+pytestmark = [opted_in, pytest.mark.timeout(3 * PATIENCE_S)]
 needs_mpi = pytest.mark.skipif(shutil.which("mpirun") is None, reason="no mpirun (Debian: openmpi-bin)")
 needs_ray = pytest.mark.skipif(
     not BESIDE.exists() or subprocess.run([str(BESIDE), "-c", "import ray"], check=False).returncode != 0,
@@ -64,22 +65,24 @@ def test_torchrun_on_two_nodes(tmp_path: Path, rendezvous: bool) -> None:
     port, common = free_port(), {"NPROC_PER_NODE": "1", "NNODES": "2"}
     meet = ["--rdzv", f"127.0.0.1:{port}"] if rendezvous else []
     fixed = {} if rendezvous else {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
-    nodes = []
-    for node in range(2):
-        (tmp_path / str(node)).mkdir()
-        given = environment(**common, **fixed, **({} if rendezvous else {"NODE_RANK": str(node)}))
-        nodes.append(start([*script("torchrun.sh"), *meet, *DOCTOR], cwd=tmp_path / str(node), given=given))
-    assert [node.wait(240) for node in nodes] == [0, 0], text_of(tmp_path, "*/output.txt")
+    with ExitStack() as nodes:
+        both = []
+        for node in range(2):
+            (tmp_path / str(node)).mkdir()
+            given = environment(**common, **fixed, **({} if rendezvous else {"NODE_RANK": str(node)}))
+            command = [*script("torchrun.sh"), *meet, *DOCTOR]
+            both.append(nodes.enter_context(started(command, cwd=tmp_path / str(node), given=given)))
+        assert [node.wait(PATIENCE_S) for node in both] == [0, 0], text_of(tmp_path, "*/output.txt")
     met(text_of(tmp_path, "*/output.txt"), world=2, by="torchrun")
 
 
 @pytest.mark.parametrize("number", [signal.SIGUSR1, signal.SIGTERM])
 def test_torchrun_hands_signals_on_and_the_same_command_goes_on(tmp_path: Path, number: signal.Signals) -> None:
     command, run = [*script("torchrun.sh"), "fusedrl.sft", *sft_job(tmp_path)], tmp_path / "run"
-    job = start(command, cwd=tmp_path, given=environment(NPROC_PER_NODE="2"))
-    wait_for(lambda: len(steps_of(run)) > 1, told=lambda: text_of(tmp_path, "output.txt"))
-    job.send_signal(number)
-    assert job.wait(240) != 0
+    with started(command, cwd=tmp_path, given=environment(NPROC_PER_NODE="2")) as job:
+        wait_for(lambda: len(steps_of(run)) > 1, told=lambda: text_of(tmp_path, "output.txt"))
+        job.send_signal(number)
+        assert job.wait(PATIENCE_S) != 0
     printed = text_of(tmp_path, "output.txt")
     (last,) = saved(run)
     assert f"fusedrl.sft: {number.name}: stopped after step {last}" in printed
@@ -101,10 +104,10 @@ def test_open_mpi(tmp_path: Path) -> None:
 @needs_mpi
 def test_open_mpi_hands_on_the_signal_and_the_code(tmp_path: Path) -> None:
     command = [*script("mpirun.sh"), "--oversubscribe", "-np", "2", "--", "fusedrl.sft", *sft_job(tmp_path)]
-    job = start(command, cwd=tmp_path, given=environment(MASTER_PORT=free_port(), **AS_ROOT))
-    wait_for(lambda: len(steps_of(tmp_path / "run")) > 1, told=lambda: text_of(tmp_path, "output.txt"))
-    job.send_signal(signal.SIGUSR1)
-    assert job.wait(240) == 75, text_of(tmp_path, "output.txt")
+    with started(command, cwd=tmp_path, given=environment(MASTER_PORT=free_port(), **AS_ROOT)) as job:
+        wait_for(lambda: len(steps_of(tmp_path / "run")) > 1, told=lambda: text_of(tmp_path, "output.txt"))
+        job.send_signal(signal.SIGUSR1)
+        assert job.wait(PATIENCE_S) == 75, text_of(tmp_path, "output.txt")
     assert saved(tmp_path / "run") == [steps_of(tmp_path / "run")[-1]]
 
 
@@ -139,8 +142,8 @@ def test_ray(tmp_path: Path, ray_address: str) -> None:
 @needs_ray
 def test_ray_hands_on_the_signal_and_the_code(tmp_path: Path, ray_address: str) -> None:
     command = ray_command(ray_address, "fusedrl.sft", *sft_job(tmp_path))
-    job = start(command, cwd=tmp_path, given=environment())
-    wait_for(lambda: len(steps_of(tmp_path / "run")) > 1, told=lambda: text_of(tmp_path, "output.txt"))
-    os.kill(job.pid, signal.SIGUSR1)
-    assert job.wait(240) == 75, text_of(tmp_path, "output.txt")
+    with started(command, cwd=tmp_path, given=environment()) as job:
+        wait_for(lambda: len(steps_of(tmp_path / "run")) > 1, told=lambda: text_of(tmp_path, "output.txt"))
+        job.send_signal(signal.SIGUSR1)
+        assert job.wait(PATIENCE_S) == 75, text_of(tmp_path, "output.txt")
     assert saved(tmp_path / "run") == [steps_of(tmp_path / "run")[-1]]

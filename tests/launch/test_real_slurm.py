@@ -1,5 +1,6 @@
 """Jobs on a real Slurm of two nodes on this machine: ranks meet, a job is stopped, queued again and goes on, sweeps."""
 
+import getpass
 import os
 import shutil
 import subprocess
@@ -11,6 +12,7 @@ import pytest
 
 from tests.launch.real import (
     BESIDE,
+    PATIENCE_S,
     environment,
     finish,
     opted_in,
@@ -28,6 +30,7 @@ DAEMONS = ("slurmctld", "slurmd", "munged", "sbatch")
 absent = [name for name in DAEMONS if shutil.which(name, path=f"{os.environ['PATH']}:/usr/sbin") is None]
 pytestmark = [
     opted_in,
+    pytest.mark.timeout(4 * PATIENCE_S),
     pytest.mark.skipif(bool(absent), reason=f"no {', '.join(absent)} (Debian: slurmctld slurmd slurm-client munge)"),
 ]
 needs_submitit = pytest.mark.skipif(
@@ -49,7 +52,7 @@ def slurm() -> Iterator[dict[str, str]]:
         )
         assert code == 0, printed + text_of(folder, "*.log")
         yield given
-        finish(["scancel", "--user", "root"], cwd=folder, given=given)
+        finish(["scancel", "--user", getpass.getuser()], cwd=folder, given=given)
     finally:
         finish(["bash", str(CLUSTER), "stop", str(folder)], cwd=folder, given=given)
         shutil.rmtree(folder, ignore_errors=True)
@@ -111,7 +114,7 @@ def test_a_sweep_runs_each_combination_as_a_job_and_goes_on_where_it_stopped(
     swept = ["optim.lr=1e-2,1e-3", "hydra.launcher.cpus_per_task=2", "hydra.launcher.mem_gb=null"]
     code, printed = finish([*command, *arguments, *swept], cwd=tmp_path, given=slurm)
     assert code == 0, printed + text_of(tmp_path, "sweep/.submitit/*/*.err")
-    runs = [tmp_path / "sweep" / f"optim.lr={value}" for value in ("1e-2", "1e-3")]
+    runs = [tmp_path / "sweep" / f"optim.lr={value}" for value in ("0.01", "0.001")]
     assert [steps_of(run) for run in runs] == [[1, 2], [1, 2]]
     written = [(run / "metrics.jsonl").read_text() for run in runs]
     assert written[0] != written[1]

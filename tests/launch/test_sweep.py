@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from fusedrl.config.load import load
 from tests.launch.scripts import ROOT, module_of, program
 
 sweep = module_of("sweep.py")
@@ -32,8 +33,15 @@ def test_a_run_is_torchrun_in_a_folder_named_by_its_values() -> None:
         "a=b c",
         "p=x/y",
         "q=2",
-        "trainer.default_local_dir=/runs/p=x_y,q=2",
+        "trainer.default_local_dir='/runs/p=x_y,q=2'",
     ]
+
+
+def test_the_command_takes_any_folder_s_name(tmp_path: Path) -> None:
+    chosen, folder = ["a='x,y'", "trainer.seed=2"], tmp_path / "it's \\ here"
+    place = sweep.command_of("fusedrl.ppo", [], chosen, folder=folder)[-1]
+    config = load("ppo", ["experiment=arithmetic", place])
+    assert config.trainer.default_local_dir == f"{folder}/a='x,y',trainer.seed=2"
 
 
 def test_own_arguments_come_after_the_defaults_of_slurm() -> None:

@@ -36,7 +36,7 @@ def test_gloo_must_not_bind_the_loopback_between_nodes(
     ("variable", "names", "there"),
     [
         ("NCCL_SOCKET_IFNAME", "eth", True),
-        ("NCCL_SOCKET_IFNAME", "^docker,lo", True),
+        ("NCCL_SOCKET_IFNAME", "^docker,veth", True),
         ("NCCL_SOCKET_IFNAME", "=ib0", True),
         ("NCCL_SOCKET_IFNAME", "bond0,ens", False),
         ("GLOO_SOCKET_IFNAME", "eth9", False),
