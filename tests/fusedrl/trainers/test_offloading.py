@@ -1,9 +1,15 @@
 """Memory that is given back while samples are generated changes no number, and is really given back."""
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
+from fusedrl.trainers import offloading
+from fusedrl.trainers.offloading import Offloading
 from tests.distributed.pool import RankPool
+from tests.fusedrl.config.conftest import ppo
 from tests.fusedrl.trainers.test_ppo_runs import REWARD, overrides
 from tests.fusedrl.trainers.test_preflight import model
 
@@ -31,21 +37,51 @@ def test_runs_learn_the_same_with_their_memory_away(ranks: RankPool, tmp_path: P
     runs = {
         "kept": overrides(folder, tmp_path / "kept", *more),
         "away": overrides(folder, tmp_path / "away", *more, *AWAY),
-        "partly": overrides(folder, tmp_path / "partly", *more, f"{ACTOR}optimizer_offload=true"),
     }
     for found in ranks.run("tests.fusedrl.trainers.offloading_jobs:compared", world=2, limit=400, runs=runs):
-        kept, away, partly = (found[name] for name in runs)
-        for other in (away, partly):
-            assert other["metrics"] == kept["metrics"]
-            assert other["after"] == kept["after"]
-            for role, state in kept["state"].items():
-                assert all(tensor.equal(other["state"][role][name]) for name, tensor in state.items())
+        kept, away = (found[name] for name in runs)
+        assert away["metrics"] == kept["metrics"]
+        assert away["after"] == kept["after"]
+        for role, state in kept["state"].items():
+            assert all(tensor.equal(away["state"][role][name]) for name, tensor in state.items())
         held: dict[str, Any] = kept["after"]
         assert all(held.values())
         assert away["during"] == [dict.fromkeys(held, 0)] * 4  # validation, two steps, validation
-        assert partly["during"][2] == held | {"actor optimizer": 0}
         assert kept["during"][2] == held
         last = away["all"][2]
         assert last["perf/offloaded_bytes"] > sum(held.values())  # main values too
         assert last["timing_s/offload"] > 0 < last["timing_s/onload"]
         assert "perf/offloaded_bytes" not in kept["all"][2]
+
+
+@pytest.mark.parametrize("wished", [(), ("param",), ("grad",), ("optimizer",), ("param", "optimizer")])
+def test_what_is_away_is_what_was_asked_for(monkeypatch: pytest.MonkeyPatch, wished: tuple[str, ...]) -> None:
+    """Of an actor; a critic that is not asked stays. Parameters come back to be read, the rest for the update."""
+    told: list[str] = []
+
+    def resting(kind: str) -> Any:
+        def made(of: str) -> Any:
+            def leave() -> int:
+                told.append(f"{of} {kind} away")
+                return 10
+
+            return SimpleNamespace(offload=leave, onload=lambda: told.append(f"{of} {kind} back"))
+
+        return made
+
+    for kind, name in {"param": "parameters_of", "grad": "gradients_of", "optimizer": "optimizer_of"}.items():
+        monkeypatch.setattr(offloading, name, resting(kind))
+    monkeypatch.setattr(offloading, "TrainedRole", SimpleNamespace)
+    config = ppo(*(f"{ACTOR}{kind}_offload=true" for kind in wished))
+    roles: Any = {name: SimpleNamespace(module=name, trained=name) for name in ("actor", "critic")}
+    memory = Offloading.of(config, roles)
+    assert bool(memory) == bool(wished)
+    memory.offload()
+    assert sorted(told) == sorted(f"actor {kind} away" for kind in wished)
+    assert memory.metrics() == ({"perf/offloaded_bytes": 10.0 * len(wished)} if wished else {})
+    told.clear()
+    memory.for_reading()
+    assert told == [f"actor {kind} back" for kind in wished if kind == "param"]
+    told.clear()
+    memory.for_training()
+    assert set(told) >= {f"actor {kind} back" for kind in wished if kind != "param"}

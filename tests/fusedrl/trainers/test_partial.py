@@ -196,7 +196,7 @@ def test_a_resumed_run_is_the_uninterrupted_one(ranks: RankPool, tmp_path: Path)
     more = [*PARTIAL, f"custom_reward_function.path={tmp_path / 'reward.py'}", "trainer.export_hf=false"]
 
     def run(name: str, *keys: str) -> list[str]:
-        return overrides(folder, tmp_path / name, *more, "trainer.save_freq=1", "trainer.total_training_steps=4", *keys)
+        return overrides(folder, tmp_path / name, *more, "trainer.save_freq=1", "trainer.total_training_steps=3", *keys)
 
     resumed = [
         "trainer.resume_mode=resume_path",
