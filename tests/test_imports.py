@@ -25,6 +25,7 @@ FORBIDDEN = {
         "schedules",
     ),
     "fusedrl.config": ("torch", "megatron", "fusedrl.trainers"),
+    "fusedrl.machine": ("megatron", "megatron_patches", "schedules", "fusedrl.models", "fusedrl.pipeline"),
     "fusedrl.data": ("megatron", "fusedrl.trainers", "fusedrl.models"),
     "fusedrl.rewards": ("torch", "megatron", "fusedrl.trainers"),
 }

@@ -113,15 +113,19 @@ def test_open_mpi_hands_on_the_signal_and_the_code(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def ray_address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A cluster of this machine with four cores by name."""
+    """A cluster of this machine with four cores by name; it ends with the process that started it."""
     ray, port = str(BESIDE.parent / "ray"), free_port()
-    given = environment(RAY_USAGE_STATS_ENABLED="0")
-    folder = tmp_path_factory.mktemp("ray", numbered=True)
+    folder = tmp_path_factory.mktemp("ray")
     place = ["--head", "--num-cpus", "4", "--port", port, "--include-dashboard=false", "--temp-dir", f"/tmp/r{port}"]
-    code, printed = finish([ray, "start", *place], cwd=folder, given=given)
-    assert code == 0, printed
-    yield f"127.0.0.1:{port}"
-    subprocess.run([ray, "stop", "--force"], check=False, capture_output=True, timeout=120)
+    with started([ray, "start", "--block", *place], cwd=folder, given=environment(RAY_USAGE_STATS_ENABLED="0")) as head:
+        wait_for(
+            lambda: "Ray runtime started" in text_of(folder, "output.txt") or head.poll() is not None,
+            told=lambda: text_of(folder, "output.txt"),
+        )
+        assert head.poll() is None, text_of(folder, "output.txt")
+        yield f"127.0.0.1:{port}"
+        head.terminate()  # upon which it ends the others
+        head.wait()
     shutil.rmtree(f"/tmp/r{port}", ignore_errors=True)
 
 
