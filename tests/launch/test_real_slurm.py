@@ -53,6 +53,8 @@ def slurm() -> Iterator[dict[str, str]]:
         assert code == 0, printed + text_of(folder, "*.log")
         yield given
         finish(["scancel", "--user", getpass.getuser()], cwd=folder, given=given)
+        running = ["squeue", "--noheader"]
+        wait_for(lambda: finish(running, cwd=folder, given=given)[1] == "", told=lambda: "jobs do not end")
     finally:
         finish(["bash", str(CLUSTER), "stop", str(folder)], cwd=folder, given=given)
         shutil.rmtree(folder, ignore_errors=True)
