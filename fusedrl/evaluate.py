@@ -7,7 +7,7 @@ runs/NAME/evaluation.json, samples.jsonl and samples.html.
 from fusedrl.config.cli import start
 from fusedrl.config.schema import EvaluateConfig
 from fusedrl.telemetry.libraries import hush
-from fusedrl.trainers.entry import entered, in_world, is_first_rank, overlap_tensor_parallel
+from fusedrl.trainers.entry import entered, in_world, is_first_rank, overlap_tensor_parallel, say
 
 
 def problems(config: EvaluateConfig, world: int) -> list[str]:
@@ -24,17 +24,12 @@ def run(config: EvaluateConfig) -> None:
     from fusedrl.trainers.setup_generation import evaluation_run
 
     with entered(evaluation_run(config)) as evaluation:
-        _say(f"{len(evaluation.rows)} prompts x {config.rollout.n} responses")
+        say(f"{len(evaluation.rows)} prompts x {config.rollout.n} responses")
         if evaluation.too_long:
-            _say(f"{evaluation.too_long} prompts were too long (data.truncation={config.data.truncation})")
+            say(f"{evaluation.too_long} prompts were too long (data.truncation={config.data.truncation})")
         told = evaluation.run()
         for line in [*figure_lines(told, confidence=config.evaluation.confidence), f"results in {evaluation.folder}"]:
-            _say(line)
-
-
-def _say(text: str) -> None:
-    if is_first_rank():
-        print(text, flush=True)
+            say(line)
 
 
 def main() -> None:

@@ -5,14 +5,22 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 
 def write_file(path: Path, data: str | bytes) -> None:
     """Replace `path` by `data`; a reader, or a run killed meanwhile, sees the old file or the new one, never a part."""
+    with new_file(path) as file:
+        file.write(data.encode() if isinstance(data, str) else data)
+
+
+@contextmanager
+def new_file(path: Path) -> Iterator[IO[bytes]]:
+    """Yields a file to fill; it becomes `path`, replacing an older one, when the block ends without an error."""
     beside = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         with beside.open("wb") as file:
-            file.write(data.encode() if isinstance(data, str) else data)
+            yield file
             file.flush()
             os.fsync(file.fileno())
         beside.replace(path)

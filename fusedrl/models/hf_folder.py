@@ -18,7 +18,8 @@ class HfFolder(Mapping[str, Tensor]):
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)
         self._file_of: dict[str, Path] = {}
-        for path in self._files():
+        self.files = tuple(self._files())
+        for path in self.files:
             with safe_open(path, framework="pt") as opened:
                 self._file_of |= dict.fromkeys(opened.keys(), path)
 

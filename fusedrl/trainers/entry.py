@@ -29,6 +29,12 @@ def is_first_rank() -> bool:
     return int(os.environ.get("RANK", "0")) == 0
 
 
+def say(text: str) -> None:
+    """A line for the user, from one rank."""
+    if is_first_rank():
+        print(text, flush=True)
+
+
 def overlap_tensor_parallel(*, largest_tp: int) -> None:
     """Call before CUDA starts. With tensor parallelism a layer's backward starts its all-reduce and then the matmul
     that hides it; only with one connection does the GPU take them in that sequence (NVIDIA/Megatron-LM#533).

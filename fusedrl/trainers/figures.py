@@ -16,6 +16,7 @@ from fusedrl.trainers.repeats import best_of, majority, mean, pass_at_k, powers_
 from fusedrl.trainers.scoring import Verdict
 
 CORE, AUX = "val-core", "val-aux"
+UNKNOWN = "unknown"  # of rows that name no data source, verl's word
 RIGHT = 1.0  # acc of a right response, unless told otherwise
 
 
@@ -44,7 +45,7 @@ def figures(
     no pass@k where there is a reward alone. ks: of pass@k and best@k, besides n; none: powers of two."""
     by_source: dict[str, list[Sequence[Verdict]]] = {}
     for index, row in enumerate(rows):
-        by_source.setdefault(row.data_source, []).append(verdicts[index * n : (index + 1) * n])
+        by_source.setdefault(row.data_source or UNKNOWN, []).append(verdicts[index * n : (index + 1) * n])
     return {
         name: Figure(tuple(values), may_share="/std@" not in name)
         for source, prompts in by_source.items()

@@ -5,7 +5,7 @@ actor by the hand-over before each use. Commands that only generate have one mod
 chooses the engine. Every rank gets all completions, in sample-id order.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -28,15 +28,17 @@ from fusedrl.rollout.sampling import SamplingParams
 from fusedrl.rollout.spread import generate_spread
 from fusedrl.rollout.vllm import VllmEngine
 from fusedrl.rollout.vllm_settings import EngineSettings
+from fusedrl.trainers.flowing import flow
 from fusedrl.trainers.roles import Role, RoleSpec, build_role
 
 
 @dataclass(frozen=True, eq=False)
 class Generator:
-    """An engine on this rank and the replicas it shares a batch with."""
+    """An engine on this rank and the replicas it shares a batch with. max_rows: samples that it generates at once."""
 
     engine: MegatronEngine | VllmEngine
     groups: ProcessGroupCollection
+    max_rows: int
 
     def load(self, actor: Role) -> HandOverReport:
         """Take over the actor's current weights. A collective of all ranks."""
@@ -55,6 +57,16 @@ class Generator:
         self.engine.release_cache()  # the model trains now
         return completions
 
+    def flow(
+        self, prompts: Mapping[int, Sequence[int]], *, n: int, params: SamplingParams
+    ) -> Iterator[list[Completion]]:
+        """`n` completions of each prompt by its number, as they finish, the same on every rank (flowing.py); no replica
+        waits for another for long, however many there are. A collective of all ranks; samples are numbered as above."""
+        requests = (samples_of({index: tuple(prompt)}, n=n, params=params) for index, prompt in prompts.items())
+        in_flight = 2 * self.max_rows  # a row that ends is followed at once by one that waits
+        yield from flow(self.engine, requests, in_flight=in_flight, dp_group=self.groups.dp)
+        self.engine.release_cache()
+
 
 def build_generator(actor: Role, config: EngineConfig, *, max_length: int, timeout_s: float) -> Generator:
     """The actor's generating copy. A collective of all ranks. max_length: longest prompt and response together."""
@@ -62,10 +74,11 @@ def build_generator(actor: Role, config: EngineConfig, *, max_length: int, timeo
     _, groups = _place(config, key=key, timeout_s=timeout_s)
     sizes: dict[str, Any] = {"max_length": max_length, "max_rows": config.max_running_requests}
     if config.name == "vllm":
-        return Generator(_vllm_engine(actor, config, **sizes), groups)
+        return Generator(_vllm_engine(actor, config, **sizes), groups, config.max_running_requests)
     made = {"dtype": actor.spec.dtype, "implementation": actor.spec.implementation}
     module = build_model(actor.architecture, groups, **made, key=key)
-    return Generator(_megatron_engine(module, config, **sizes, timeout_s=timeout_s), groups)
+    engine = _megatron_engine(module, config, **sizes, timeout_s=timeout_s)
+    return Generator(engine, groups, config.max_running_requests)
 
 
 def standing_generator(
@@ -78,13 +91,14 @@ def standing_generator(
     if config.name == "vllm":  # it takes weights by the hand-over alone
         spec = RoleSpec("model", "rollout", model.path, layout, dtype, implementation=implementation)
         role = build_role(spec, seed=0, timeout_s=timeout_s)
-        engine = _vllm_engine(role, config, **sizes)
-        engine.load(role.module)
-        return Generator(engine, groups)
+        vllm = _vllm_engine(role, config, **sizes)
+        vllm.load(role.module)
+        return Generator(vllm, groups, config.max_running_requests)
     architecture = Architecture.from_folder(model.path)
     module = build_model(architecture, groups, dtype=dtype, implementation=implementation, key="model")
     load_hf(module, model.path)
-    return Generator(_megatron_engine(module, config, **sizes, timeout_s=timeout_s), groups)
+    engine = _megatron_engine(module, config, **sizes, timeout_s=timeout_s)
+    return Generator(engine, groups, config.max_running_requests)
 
 
 def implementation_of_model(model: GeneratingModelConfig) -> Implementation:

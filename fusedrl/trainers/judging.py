@@ -60,7 +60,9 @@ def respond(
     decode: Callable[[Sequence[int]], str],
 ) -> Judged:
     """Generate and judge, the same on every rank; runner: on rank 0. A collective of all ranks."""
-    completions = generator.generate([row.tokens for row in rows], n=n, params=params)
+    prompts = {index: row.tokens for index, row in enumerate(rows)}
+    finished = [each for part in generator.flow(prompts, n=n, params=params) for each in part]
+    completions = sorted(finished, key=lambda each: each.sample_id)
     return Judged(rows, n, completions, judge(runner, reward_samples(rows, completions, decode=decode)))
 
 

@@ -15,13 +15,11 @@ from fusedrl.config.budgets import ppo_budgets, row_multiple
 from fusedrl.config.check_layout import layouts, needs_critic, needs_reference
 from fusedrl.config.derive import ModelSizes, derive_ppo
 from fusedrl.config.schema import (
-    BaseTrainerConfig,
     EngineConfig,
     MegatronConfig,
     OneModelConfig,
     PPOConfig,
     RMConfig,
-    RunConfig,
     SFTConfig,
 )
 from fusedrl.config.validate import check_ppo, check_rm, check_sft
@@ -60,7 +58,7 @@ def ppo_problems(config: PPOConfig, *, world: int, warm_start: SFTConfig | None,
     if found or not speaks:
         return found
     return [
-        *folder_problems(config.trainer),
+        *folder_problems(Path(config.trainer.default_local_dir), key="trainer.default_local_dir"),
         *attempt(lambda: _read_rows(config, warm_start)),
         *attempt(lambda: _load_function(config)),
         *attempt(lambda: _value_head(config)),
@@ -108,7 +106,7 @@ def _one_model_problems(
     look = read if start is None else lambda: (HfFolder(start), tokenize(Tokenizer(start)))
     own = identity({"model": (model, config.optim)}) if (model := sft_model(config)) else {}
     return [
-        *folder_problems(config.trainer),
+        *folder_problems(Path(config.trainer.default_local_dir), key="trainer.default_local_dir"),
         *attempt(look),
         *resume_problems(config.trainer, command=command, own=own),
     ]
@@ -177,14 +175,14 @@ def _vocabularies(models: Mapping[str, Architecture]) -> Iterator[str]:
             yield f"{key}: its vocabulary has {model.vocab_size} tokens, the actor's has {wanted}; they must share one"
 
 
-def folder_problems(trainer: BaseTrainerConfig | RunConfig) -> Iterator[str]:
-    """The run's folder can be made."""
-    path = Path(trainer.default_local_dir).absolute()
+def folder_problems(path: Path, *, key: str) -> Iterator[str]:
+    """A folder that can be made, or written to."""
+    path = path.absolute()
     there = next(parent for parent in (path, *path.parents) if parent.exists())
     if not there.is_dir():
-        yield f"trainer.default_local_dir={path}: {there} is a file; name a folder"
+        yield f"{key}={path}: {there} is a file; name a folder"
     elif not os.access(there, os.W_OK | os.X_OK):
-        yield f"trainer.default_local_dir={path}: {there} cannot be written; name another folder"
+        yield f"{key}={path}: {there} cannot be written; name another folder"
 
 
 def _resume(config: PPOConfig, models: Mapping[str, Architecture]) -> list[str]:

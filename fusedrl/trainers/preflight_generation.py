@@ -1,6 +1,7 @@
 """What can be known to be wrong with an evaluation or a generation before any process group exists; as preflight.py."""
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 from fusedrl.config.check_generation import check_evaluate, check_generate
 from fusedrl.config.schema import EvaluateConfig, GenerateConfig
@@ -12,6 +13,8 @@ from fusedrl.models.weights import VALUE_HEAD
 from fusedrl.trainers.generation import implementation_of_model
 from fusedrl.trainers.preflight import attempt, engine_problems, folder_problems
 from fusedrl.trainers.prompting import held_out_prompts
+from fusedrl.trainers.responding import request_of
+from fusedrl.trainers.response_file import other_request
 from fusedrl.trainers.scoring import function_path, open_runner
 
 
@@ -23,7 +26,7 @@ def evaluate_problems(config: EvaluateConfig, *, world: int, speaks: bool) -> li
 
 def generate_problems(config: GenerateConfig, *, world: int, speaks: bool) -> list[str]:
     found = check_generate(config, world=world, model=_architecture(config))
-    return _problems(config, found, files=config.data.files, speaks=speaks, more=list)
+    return _problems(config, found, files=config.data.files, speaks=speaks, more=lambda: _responses(config))
 
 
 def _problems(
@@ -39,13 +42,24 @@ def _problems(
     found += engine_problems(config.rollout, key="rollout")
     if found or not speaks:
         return found
-    path = config.model.path
     return [
-        *folder_problems(config.trainer),
-        *attempt(lambda: _language_model(path)),
-        *attempt(lambda: held_out_prompts(config.data, files, Tokenizer(path))),
-        *more(),
+        *folder_problems(Path(config.trainer.default_local_dir), key="trainer.default_local_dir"),
+        *(unreadable := attempt(lambda: _readable(config, files))),
+        *([] if unreadable else more()),
     ]
+
+
+def _responses(config: GenerateConfig) -> list[str]:
+    """What is there answers this request, or the run starts afresh; the file can be written."""
+    path = Path(config.output.path)
+    if path.is_dir():
+        return [f"output.path={path}: a folder; name a file"]
+    found = list(folder_problems(path.parent, key="output.path"))
+    if found or config.trainer.resume_mode == "disable":
+        return found
+    rows, _ = held_out_prompts(config.data, config.data.files, Tokenizer(config.model.path))
+    other = other_request(path, request_of(config, rows))
+    return [] if other is None else [other]
 
 
 def _architecture(config: EvaluateConfig | GenerateConfig) -> Architecture:
@@ -55,9 +69,12 @@ def _architecture(config: EvaluateConfig | GenerateConfig) -> Architecture:
         raise ValueError(f"model.path={config.model.path}: {error}") from error
 
 
-def _language_model(path: str) -> None:
+def _readable(config: EvaluateConfig | GenerateConfig, files: Sequence[str]) -> None:
+    """A language model, and prompts that its tokenizer reads."""
+    path = config.model.path
     if VALUE_HEAD in HfFolder(path):
         raise ValueError(f"model.path={path}: {VALUE_HEAD} there: a reward model or critic; give a language model")
+    held_out_prompts(config.data, files, Tokenizer(path))
 
 
 def _load_function(config: EvaluateConfig) -> None:

@@ -4,11 +4,14 @@ The function runs in worker processes of rank 0 alone; every rank joins the broa
 throws or gives no number costs its own sample: it gets the configured score, and is counted.
 """
 
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from queue import Empty, Queue
 from typing import Any
 
 import torch
+import torch.distributed as dist
 from torch import Tensor
 
 from fusedrl.config.schema import CustomRewardFunctionConfig, EvaluateConfig, PPOConfig
@@ -20,6 +23,8 @@ from fusedrl.rewards.sample import RewardResult, RewardSample
 from fusedrl.rewards.team import RunnerTeam
 from fusedrl.rollout.requests import Completion
 from fusedrl.trainers.prompting import PromptRow
+
+PULSE_S = 5.0  # below any time that ranks wait for each other
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,7 +113,40 @@ def score(runner: RewardRunner | RunnerTeam | None, samples: Sequence[RewardSamp
 
 
 def judge(runner: RewardRunner | RunnerTeam | None, samples: Sequence[RewardSample]) -> list[Verdict] | None:
-    """The same call in full, for validation and evaluation; None without a function. A collective of all ranks."""
-    mine = None if runner is None else [asdict(Verdict.of(result)) for result in runner.score(samples)]
-    found = broadcast_object(mine)
-    return None if found is None else [Verdict(**each) for each in found]
+    """The same call in full, for validation and evaluation; None without a function. A collective of all ranks.
+
+    However long it takes: the other ranks hear each PULSE_S seconds that it goes on, and do not give rank 0 up.
+    """
+    if not broadcast_object(runner is not None):
+        return None
+    if dist.get_rank() == 0:
+        assert runner is not None
+        answer: Queue[list[Verdict] | BaseException] = Queue()
+        threading.Thread(target=_judge, args=(runner, samples, answer), daemon=True).start()
+        return _announced(answer)
+    while (found := broadcast_object(None)) is None:
+        pass
+    return [Verdict(**each) for each in found]
+
+
+def _judge(
+    runner: RewardRunner | RunnerTeam, samples: Sequence[RewardSample], answer: "Queue[list[Verdict] | BaseException]"
+) -> None:
+    try:
+        answer.put([Verdict.of(result) for result in runner.score(samples)])
+    except BaseException as error:
+        answer.put(error)
+
+
+def _announced(answer: "Queue[list[Verdict] | BaseException]") -> list[Verdict]:
+    """Rank 0's part: wait and say so, then tell."""
+    while True:
+        try:
+            found = answer.get(timeout=PULSE_S)
+            break
+        except Empty:
+            broadcast_object(None)
+    if isinstance(found, BaseException):
+        raise found
+    broadcast_object([asdict(verdict) for verdict in found])
+    return found

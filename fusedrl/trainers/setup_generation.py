@@ -10,9 +10,12 @@ from fusedrl.checkpoint.atomic import write_file
 from fusedrl.config.load import to_yaml
 from fusedrl.config.schema import EvaluateConfig, GenerateConfig
 from fusedrl.data.tokenizer import Tokenizer
+from fusedrl.parallel.comm import broadcast_object
 from fusedrl.trainers.evaluation import Evaluation
 from fusedrl.trainers.generation import Generator, standing_generator
 from fusedrl.trainers.prompting import held_out_prompts
+from fusedrl.trainers.responding import Responding, request_of
+from fusedrl.trainers.response_file import ResponseFile
 from fusedrl.trainers.scoring import function_path, open_runner
 
 
@@ -30,6 +33,25 @@ def evaluation_run(config: EvaluateConfig) -> Iterator[Evaluation]:
         return
     with open_runner(path, function, workers=function.num_workers) as runner:
         yield Evaluation(config, tokenizer, rows, too_long, generator, runner)
+
+
+@contextmanager
+def generation_run(config: GenerateConfig) -> Iterator[Responding | None]:
+    """None where all responses are there already. The file closes with it."""
+    tokenizer = Tokenizer(config.model.path)
+    rows, too_long = held_out_prompts(config.data, config.data.files, tokenizer)
+    file = None
+    if dist.get_rank() == 0:
+        afresh = config.trainer.resume_mode == "disable"
+        file = ResponseFile(Path(config.output.path), request_of(config, rows), afresh=afresh)
+    there = broadcast_object(None if file is None else [file.finished, sorted(file.done)])
+    finished, done = bool(there[0]), frozenset(there[1])
+    try:
+        save_config(config)
+        yield None if finished else Responding(config, tokenizer, rows, too_long, done, generator_of(config), file)
+    finally:
+        if file is not None:
+            file.close()
 
 
 def generator_of(config: EvaluateConfig | GenerateConfig) -> Generator:

@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 import torch.distributed as dist
 
-from fusedrl import ppo, reward_model, sft
+from fusedrl import evaluate, generate, ppo, reward_model, sft
 from fusedrl.checkpoint.saver import SaveError
 from fusedrl.config.errors import ConfigError
 from fusedrl.config.load import load
 from fusedrl.pipeline.failure import TELL_S, PipelineError
-from fusedrl.trainers import entry, preflight, world
+from fusedrl.trainers import entry, preflight, preflight_generation, world
 from fusedrl.trainers.entry import CONNECTIONS, in_world, overlap_tensor_parallel, set_up
 from fusedrl.trainers.stopping import Stopped
 
@@ -123,15 +123,15 @@ def test_one_connection_is_asked_for_with_tensor_parallelism_alone(
 def test_all_commands_ask_for_it_before_they_look_at_devices(
     monkeypatch: pytest.MonkeyPatch, tp: int, found: str | None
 ) -> None:
-    commands = {"ppo": ppo.problems, "sft": sft.problems, "reward_model": reward_model.problems}
-    for command, check in commands.items():
+    checks = {preflight: ("ppo_problems", "sft_problems", "rm_problems")}
+    checks[preflight_generation] = ("evaluate_problems", "generate_problems")
+    keys = {ppo: "critic.megatron", sft: "megatron", reward_model: "megatron", evaluate: "rollout", generate: "rollout"}
+    for module, key in keys.items():
+        command = module.__name__.removeprefix("fusedrl.")
         monkeypatch.setenv(CONNECTIONS, "")
         monkeypatch.delenv(CONNECTIONS)
         seen: list[str | None] = []
-        for name in ("ppo_problems", "sft_problems", "rm_problems"):
-            monkeypatch.setattr(
-                preflight, name, lambda *_, seen=seen, **__: seen.append(os.environ.get(CONNECTIONS)) or []
-            )
-        key = "critic.megatron" if command == "ppo" else "megatron"
-        check(load(command, ["experiment=arithmetic", f"{key}.tensor_model_parallel_size={tp}"]), 4)  # type: ignore[operator]
+        for place, name in ((place, name) for place, names in checks.items() for name in names):
+            monkeypatch.setattr(place, name, lambda *_, seen=seen, **__: seen.append(os.environ.get(CONNECTIONS)) or [])
+        module.problems(load(command, ["experiment=arithmetic", f"{key}.tensor_model_parallel_size={tp}"]), 4)
         assert seen[-1] == found

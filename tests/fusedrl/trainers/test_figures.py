@@ -66,6 +66,10 @@ def test_a_failed_call_is_no_right_response_whatever_its_score() -> None:
     assert found["val-aux/a/reward/mean@2"] == 0.75  # the configured score
 
 
+def test_rows_without_a_data_source_have_verl_s_name() -> None:
+    assert "val-core/unknown/acc/mean@1" in figures([row("")], told(1), n=1)
+
+
 def test_a_spread_of_0_and_1_is_not_taken_for_a_share_of_prompts() -> None:
     found = figures([row("a")], told(1, 1), n=2)
     assert [name for name, figure in found.items() if not figure.may_share] == [

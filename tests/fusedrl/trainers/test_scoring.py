@@ -1,8 +1,13 @@
+import threading
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
 from fusedrl.rewards.function import VERIFIER
-from fusedrl.rewards.sample import RewardResult
-from fusedrl.trainers.scoring import Verdict, function_path
+from fusedrl.rewards.sample import RewardResult, RewardSample
+from fusedrl.trainers import scoring
+from fusedrl.trainers.scoring import Verdict, function_path, judge
 from tests.fusedrl.config.conftest import changed, ppo
 
 
@@ -27,3 +32,51 @@ def test_the_user_s_function_comes_before_the_task_s_verifier() -> None:
     assert function_path(ppo()) == str(VERIFIER)
     assert function_path(changed(ppo(), {"custom_reward_function.path": "mine.py"})) == "mine.py"
     assert function_path(files) is None
+
+
+class Patient:
+    """A runner that answers once the others have heard twice that it is at work."""
+
+    def __init__(self) -> None:
+        self.heard_twice = threading.Event()
+        self.told: list[Any] = []
+
+    def score(self, samples: Any) -> list[RewardResult]:
+        assert self.heard_twice.wait(60)
+        return [RewardResult(sample.sample_id, 0.5, extra={"acc": 1.0}) for sample in samples]
+
+    def hear(self, value: Any) -> Any:
+        self.told.append(value)
+        if self.told.count(None) == 2:
+            self.heard_twice.set()
+        return value
+
+
+def test_the_others_hear_that_a_long_scoring_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    runner: Any = Patient()
+    monkeypatch.setattr(scoring, "broadcast_object", runner.hear)
+    monkeypatch.setattr(scoring.dist, "get_rank", lambda: 0)
+    monkeypatch.setattr(scoring, "PULSE_S", 0.001)
+    found = judge(runner, [RewardSample("0", "a", "x"), RewardSample("1", "a", "y")])
+    assert found == [Verdict(0.5, acc=1.0)] * 2
+    assert runner.told[0] is True
+    assert runner.told[1:3] == [None, None]
+    assert runner.told[-1] == [{"score": 0.5, "acc": 1.0, "pred": None, "failure": None}] * 2
+
+
+def test_another_rank_waits_for_the_verdicts_and_an_error_of_the_runner_is_raised(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    heard = iter([True, None, None, [{"score": 1.0, "acc": None, "pred": "7", "failure": None}], False])
+    monkeypatch.setattr(scoring, "broadcast_object", lambda value: next(heard))
+    monkeypatch.setattr(scoring.dist, "get_rank", lambda: 1)
+    assert judge(None, []) == [Verdict(1.0, pred="7")]
+    assert judge(None, []) is None  # there is no function
+
+    def broken(samples: Any) -> Any:
+        raise RuntimeError("the reward runner is closed")
+
+    monkeypatch.setattr(scoring, "broadcast_object", lambda value: value)
+    monkeypatch.setattr(scoring.dist, "get_rank", lambda: 0)
+    with pytest.raises(RuntimeError, match="the reward runner is closed"):
+        judge(SimpleNamespace(score=broken), [])  # type: ignore[arg-type]
