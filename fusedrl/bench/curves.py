@@ -53,9 +53,9 @@ def series(path: Path, metric: str) -> Series:
 
 
 def metrics_of(path: Path, names: Sequence[str]) -> list[str]:
-    """The run's metrics that begin with one of `names`, in the order of `names`."""
+    """The run's metrics of these names, in their order; a name that no metric has stands for those it begins."""
     there = {name: None for line in records(path) for name in line}
-    return [metric for name in names for metric in there if metric.startswith(name)]
+    return [each for name in names for each in ([name] if name in there else there) if each.startswith(name)]
 
 
 def curve(paths: Sequence[Path], *, variant: str, metric: str) -> Curve:

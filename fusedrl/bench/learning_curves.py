@@ -28,7 +28,7 @@ SAVE_FREQ = 10  # steps that an interrupted run may lose
 @dataclass(frozen=True)
 class Options:
     """variants: names of configs/algorithm; ranks: of each job; overrides: further keys of every run, without commas in
-    their values; metrics: beginnings of the names of what is drawn."""
+    their values; metrics: names of what is drawn, or their beginnings."""
 
     out: Path = Path("runs/curves")
     experiment: str = "arithmetic"

@@ -45,9 +45,12 @@ def test_a_step_that_was_done_again_after_a_resume_counts_once(tmp_path: Path) -
     assert series(tmp_path / "none.jsonl", "score") == {}
 
 
-def test_metrics_are_chosen_by_their_beginning_in_the_order_asked(runs: list[Path]) -> None:
+def test_metrics_are_chosen_by_name_or_beginning_in_the_order_asked(runs: list[Path], tmp_path: Path) -> None:
     assert metrics_of(runs[0], ["val/", "sc"]) == ["val/acc", "score"]
     assert metrics_of(runs[0], ["loss"]) == []
+    run = write(tmp_path / "run.jsonl", {1: {"kl": 0.1, "kl_coeff": 0.2}})
+    assert metrics_of(run, ["kl"]) == ["kl"]
+    assert metrics_of(run, ["k"]) == ["kl", "kl_coeff"]
 
 
 def test_table_has_both_ends_and_steadies_what_every_step_has(runs: list[Path]) -> None:
