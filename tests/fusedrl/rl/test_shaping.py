@@ -87,7 +87,7 @@ def test_scores_stay_within_their_limits() -> None:
 
 
 def test_normalized_scores_have_mean_zero_and_deviation_one_and_equal_ones_are_zero() -> None:
-    assert normalize_scores(torch.tensor([1.0, 2.0, 3.0])).tolist() == pytest.approx([-1, 0, 1])
+    assert normalize_scores(torch.tensor([2.0, 4.0, 6.0])).tolist() == pytest.approx([-1, 0, 1])
     assert normalize_scores(torch.full((5,), 0.7)).abs().max() < 1e-3
 
 
