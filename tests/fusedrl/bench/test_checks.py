@@ -1,5 +1,5 @@
 import json
-import time
+import threading
 from pathlib import Path
 
 import pytest
@@ -73,18 +73,25 @@ def test_the_report_is_there_after_each_check(tmp_path: Path) -> None:
 
 def test_a_check_that_overruns_the_limit_fails_by_name_and_ends_the_process(tmp_path: Path) -> None:
     codes: list[int] = []
-    with board(tmp_path, limit=0.05, end=codes.append) as checks:
+    ended = threading.Event()
+
+    def end(code: int) -> None:
+        codes.append(code)
+        ended.set()
+
+    with board(tmp_path, limit=1.0, end=end) as checks:
         checks.run("quick", passes)
-        checks.run("stuck", lambda: time.sleep(0.3) or {})
+        checks.run("stuck", lambda: {"ended": ended.wait(30)})
     assert codes == [1]
-    assert ("stuck", "FAIL", "not done when the limit of 0.05 s was over") in [
+    assert ("stuck", "FAIL", "not done when the limit of 1 s was over") in [
         (each.name, each.status, each.reason) for each in checks.outcomes
     ]
 
 
 def test_the_limit_is_lifted_at_the_end(tmp_path: Path) -> None:
     codes: list[int] = []
-    with board(tmp_path, limit=0.1, end=codes.append) as checks:
+    with board(tmp_path, limit=60.0, end=codes.append) as checks:
         checks.run("quick", passes)
-    time.sleep(0.2)
+    checks._timer.join(30)  # one that is lifted ends at once
+    assert not checks._timer.is_alive()
     assert codes == []

@@ -65,6 +65,7 @@ def one_model(*, command: str, overrides: list[str], stop_after: int | None = No
     def counted(self: OneModelRun, *arguments: Any) -> Any:
         nonlocal done
         if done == stop_after:
+            self.checkpoints.saver.finish()  # however slowly its thread writes
             raise Interrupted
         done += 1
         return step(self, *arguments)
