@@ -127,7 +127,7 @@ def _check_built(name: str, modules: list[Any], *, held: list[int], stages: int,
     if len(modules) != len(held):
         raise ValueError(f"model {name}: rank {rank} holds stages {held} of {stages}, {len(modules)} were built")
     for stage, module in zip(held, modules, strict=True):
-        refuse_unsupported(name, module.config)
+        refuse_unsupported(name, module.config, trains=getattr(module, "training", True))
         if (module.pre_process, module.post_process) != (stage == 0, stage == stages - 1):
             built = f"pre_process={module.pre_process}, post_process={module.post_process}"
             raise ValueError(
@@ -169,17 +169,17 @@ def _message_shape(config: Any, *, tokens: TokenForm, shares: int) -> Callable[[
     return shape
 
 
-def refuse_unsupported(name: str, config: Any) -> None:
+def refuse_unsupported(name: str, config: Any, *, trains: bool = True) -> None:
     """Megatron-Core keeps the scale of auxiliary losses per process and reads it during backward: with interleaved
     models the last forward of either decides it. So those losses, and multi-token prediction, are refused. Experts
-    want the tokens shared where ranks share the heads, or each rank would route all of them."""
+    in training want the tokens shared where ranks share the heads, or each rank would route all of them."""
     found = {key: getattr(config, key, None) for key in AUXILIARY}
     for key, value in found.items():
         if value:
             reason = "auxiliary losses share one scale a process in Megatron-Core"
             raise ValueError(f"model {name}: {key}={value} cannot run in a fused pass: {reason}; use none")
     tp = config.tensor_model_parallel_size
-    if getattr(config, "num_moe_experts", None) and tp > 1 and not config.sequence_parallel:
+    if trains and getattr(config, "num_moe_experts", None) and tp > 1 and not config.sequence_parallel:
         raise ValueError(
             f"model {name}: sequence_parallel=false with tensor_model_parallel_size={tp}: layers with experts share "
             "tokens between those ranks; set sequence_parallel to true"

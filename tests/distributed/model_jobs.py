@@ -49,12 +49,17 @@ def tokens(count: int = 4, length: int = 12) -> Tensor:
 
 
 def logits_of_folders(folders: list[str], *, layout: tuple[int, int, int], reverse: bool) -> list[Any]:
-    """Whole real logits of `tokens()` for each checkpoint; None on ranks that hold no last stage."""
+    """Whole real logits of `tokens()` for each checkpoint; None on ranks that hold no last stage.
+
+    Untied models with experts share the tokens between tensor-parallel ranks, tied ones are frozen and do not.
+    """
     groups = build_groups(Layout(*layout), reverse_pipeline=reverse)
     results = []
     for folder in folders:
         arch = Architecture.from_folder(folder)
-        model = build_model(arch, groups, seed=9, options=StageOptions(sequence_parallel=arch.experts is not None))
+        shared = arch.experts is not None and not arch.tied
+        model = build_model(arch, groups, seed=9, options=StageOptions(sequence_parallel=shared))
+        model.train(arch.experts is None or shared)
         load_hf(model, folder)
         output = walk(model, groups, tokens())
         results.append(None if output is None else _whole_vocabulary(output, model, groups).detach().numpy())

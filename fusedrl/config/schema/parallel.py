@@ -19,6 +19,11 @@ class MegatronConfig:
         1, help="Pipeline stages (pp); divides the layers unless told below", at_least=1
     )
     context_parallel_size: int = key(1, help="Ranks that share the tokens of each row (cp), for long rows", at_least=1)
+    expert_model_parallel_size: int = key(
+        1,
+        help="Ranks that share the experts of a layer (ep); 1 alone is supported: each holds a part of all",
+        at_least=1,
+    )
     use_remove_padding: bool = key(
         False, help="Lay the rows of a micro-batch end to end, without padding; not with context parallelism"
     )

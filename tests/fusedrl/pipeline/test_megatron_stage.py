@@ -98,6 +98,9 @@ def test_experts_want_tokens_shared_where_ranks_share_heads() -> None:
         megatron_model("actor", fake_module(first=True, last=True, **kind), layout=Layout(tp=2), rank=0)
     module = fake_module(first=True, last=True, sequence_parallel=True, **kind)
     assert megatron_model("actor", module, layout=Layout(tp=2), rank=0).tp == 2
+    frozen = fake_module(first=True, last=True, **kind)
+    frozen.training = False
+    assert megatron_model("ref", frozen, layout=Layout(tp=2), rank=0).tp == 2
 
 
 def test_mask_hides_the_future_only() -> None:

@@ -1,5 +1,6 @@
 import string
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -7,16 +8,16 @@ from fusedrl.config.derive import derive_ppo
 from fusedrl.config.load import load
 from fusedrl.data.characters import write_character_tokenizer
 from fusedrl.models.architecture import Architecture
+from fusedrl.models.experts import Experts
 from fusedrl.models.hf_export import write_random_hf
 from fusedrl.pipeline.plan import Planned, plan_pass
 from fusedrl.trainers.preflight import ppo_problems, rm_problems, sft_problems
 
 
-def model(folder: Path, *, head: str = "lm", alphabet: str = "0123456789+-=", **changes: int) -> str:
+def model(folder: Path, *, head: str = "lm", alphabet: str = "0123456789+-=", **changes: Any) -> str:
     folder.mkdir(parents=True)
-    sizes = {"vocab_size": write_character_tokenizer(folder, alphabet), **changes}
+    sizes = {"family": "llama", "vocab_size": write_character_tokenizer(folder, alphabet), **changes}
     arch = Architecture(
-        family="llama",
         hidden_size=16,
         num_layers=4,
         num_heads=2,
@@ -148,6 +149,24 @@ def test_recomputation_fits_under_a_cap_that_kept_activations_break(tmp_path: Pa
     assert found.startswith("schedule.method=fused, schedule.memory_cap=1.5: ")
     full = "actor_rollout_ref.actor.megatron.recompute_granularity=full"
     assert problems(tmp_path / "again", *cap, full) == []
+
+
+def test_layouts_and_engines_that_experts_do_not_have_are_named(tmp_path: Path) -> None:
+    actor = model(tmp_path / "actor", family="qwen3_moe", experts=Experts(count=4, per_token=2, ffn_hidden_size=8))
+    layouts = [f"{key}.tensor_model_parallel_size=2" for key in ("actor_rollout_ref.actor.megatron", "critic.megatron")]
+    words = [f"actor_rollout_ref.model.path={actor}", f"critic.model.path={model(tmp_path / 'critic')}", *layouts]
+
+    def found(*more: str) -> list[str]:
+        config = load("ppo", ["experiment=arithmetic", *words, *more])
+        return [line.split(" ")[0] for line in ppo_problems(config, world=4, warm_start=None, speaks=False)]
+
+    shared = "actor_rollout_ref.actor.megatron.sequence_parallel"
+    assert found("critic.megatron.expert_model_parallel_size=2") == [
+        f"{shared}=false",
+        "critic.megatron.expert_model_parallel_size=2:",
+    ]
+    assert found(f"{shared}=true") == []
+    assert "actor_rollout_ref.rollout.name=vllm:" in found(f"{shared}=true", "actor_rollout_ref.rollout.name=vllm")
 
 
 def test_a_pending_warm_start_is_checked_by_the_model_it_will_make(tmp_path: Path) -> None:
