@@ -17,8 +17,10 @@ def test_wilson_s_ends_are_the_shares_that_the_test_just_keeps(right: int, trial
 
 
 def test_none_or_all_right_have_a_width_and_an_exact_end() -> None:
-    assert wilson(0, 7, confidence=0.9).low == 0.0 < wilson(0, 7, confidence=0.9).high
-    assert wilson(7, 7, confidence=0.9).high == 1.0 > wilson(7, 7, confidence=0.9).low
+    for trials in range(1, 60):
+        none, all_right = wilson(0, trials, confidence=0.9), wilson(trials, trials, confidence=0.9)
+        assert none.low == 0.0 < none.high
+        assert all_right.high == 1.0 > all_right.low
 
 
 def test_a_bootstrap_is_the_same_for_its_seed_and_narrows_with_prompts() -> None:

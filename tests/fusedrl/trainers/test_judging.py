@@ -28,6 +28,7 @@ def test_each_line_has_its_row_s_prompt_and_truth_and_what_the_function_said() -
     assert lines[0] == first | {"score": 0.5, "acc": 1.0, "pred": "7", "length": 1, "finish_reason": "stop"}
     last = {"index": 1, "sample": 1, "prompt": "66", "response": "0123", "ground_truth": ["8"]}
     told = {"score": -1.0, "failure": "timeout: none in 1 s"}
+    assert [line["ground_truth"] for line in lines] == ["7", "7", ["8"], ["8"]]
     assert lines[3] == last | told | {"length": 4, "finish_reason": "length"}
 
 
