@@ -203,7 +203,7 @@ def test_a_resumed_run_is_the_uninterrupted_one(ranks: RankPool, tmp_path: Path)
         f"trainer.resume_from_path={tmp_path}/whole/checkpoints/global_step_2",
     ]
     runs = {"whole": run("whole"), "resumed": run("resumed", *resumed)}
-    found = ranks.run("tests.fusedrl.trainers.checkpoint_jobs:several", world=2, runs=runs)
+    found = ranks.run("tests.fusedrl.trainers.checkpoint_jobs:several", world=2, limit=400, runs=runs)
     for mine in found:
         whole = mine["whole"]["metrics"]
         assert mine["resumed"]["metrics"] == whole[2:]
