@@ -48,7 +48,7 @@ def test_weights_and_tokens_equal_the_sources(ranks, checkpoint, source, tp):
     ("source", "family", "tp", "pp"),
     [
         ("pp2xdp2", "llama_tied_mha", 1, 2),
-        ("v_tp2xpp2", "qwen2", 2, 2),
+        ("v_tp2xpp2", "qwen3_moe", 2, 2),
         ("reversed_pp4", "qwen3_tied", 1, 4),
     ],
 )

@@ -20,7 +20,7 @@ SOURCES = {
     ("source", "family", "bucket_bytes"),
     [
         ("tp2xpp2", "qwen2", 1 << 28),
-        ("tp2xpp2", "qwen3", 5000),
+        ("tp2xpp2", "qwen3_moe", 5000),
         ("reversed_pp2xdp2", "llama_tied_mha", 1 << 28),
         ("interleaved_tp2xpp2", "llama", 1),
     ],
