@@ -176,6 +176,14 @@ def test_temperature_divides_the_actor_s_logits_and_leaves_the_critic_s_values()
     assert float(loss) == 0.0
 
 
+def test_values_in_float64_lose_no_digit() -> None:
+    near, one = 3.0 + 2.0**-40, torch.ones(1, 1, dtype=torch.float64)
+    fields = {"prompt_lengths": torch.tensor([1]), "mask": one, "old_values": near * one, "returns": 0 * one}
+    loss_of = losses.value_loss(CriticConfig(), one, critic=role(dp=1, rank=0))
+    _, found = loss_of(near * one[:, :, None], MicroBatch(torch.tensor([[1]]), fields))
+    assert float(found["critic/vpred_mean"]) == near
+
+
 def test_importance_weights_multiply_the_policy_loss_of_their_tokens() -> None:
     """Two tokens of probability a half, unchanged: each costs minus its advantage of 1, times its weight."""
     two, place = torch.ones(1, 2), role(dp=1, rank=0)
