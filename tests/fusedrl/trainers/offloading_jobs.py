@@ -5,7 +5,7 @@ from unittest.mock import patch
 
 from fusedrl.config.load import load
 from fusedrl.models.optimizer_state import kept
-from fusedrl.trainers.generation import Generator
+from fusedrl.rollout.megatron import MegatronEngine
 from fusedrl.trainers.roles import Role, TrainedRole
 from fusedrl.trainers.setup_ppo import ppo_run
 from tests.fusedrl.trainers.checkpoint_jobs import numbers, state_of
@@ -16,16 +16,16 @@ def compared(*, runs: dict[str, list[str]]) -> dict[str, dict[str, Any]]:
 
 
 def _run(overrides: list[str]) -> dict[str, Any]:
-    """Metrics and models of a run; the bytes of its models during each generation and after it."""
+    """Metrics and models of a run; the bytes of its models in each step of its engine, and after the run."""
     with ppo_run(load("ppo", overrides), command=["test"]) as (ppo, steps):
-        generate, during = Generator.generate, []
+        step, during = MegatronEngine.step, []
         roles = [role for role in (ppo.actor, ppo.critic, ppo.reference, ppo.reward) if role is not None]
 
-        def watched(*given: Any, **options: Any) -> Any:
+        def watched(engine: MegatronEngine) -> Any:
             during.append(_held(roles))
-            return generate(*given, **options)
+            return step(engine)
 
-        with patch.object(Generator, "generate", watched):
+        with patch.object(MegatronEngine, "step", watched):
             history = ppo.run(steps=steps)
         trained = [role for role in roles if isinstance(role, TrainedRole)]
         return {

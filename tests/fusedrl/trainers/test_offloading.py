@@ -46,8 +46,8 @@ def test_runs_learn_the_same_with_their_memory_away(ranks: RankPool, tmp_path: P
             assert all(tensor.equal(away["state"][role][name]) for name, tensor in state.items())
         held: dict[str, Any] = kept["after"]
         assert all(held.values())
-        assert away["during"] == [dict.fromkeys(held, 0)] * 4  # validation, two steps, validation
-        assert kept["during"][2] == held
+        assert away["during"] == [dict.fromkeys(held, 0)] * len(kept["during"])  # validation, two steps, validation
+        assert kept["during"][-1] == held
         last = away["all"][2]
         assert last["perf/offloaded_bytes"] > sum(held.values())  # main values too
         assert last["timing_s/offload"] > 0 < last["timing_s/onload"]
