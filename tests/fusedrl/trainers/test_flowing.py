@@ -45,12 +45,13 @@ def alone(monkeypatch: pytest.MonkeyPatch) -> None:
 ALONE: Any = SimpleNamespace(size=lambda: 1, rank=lambda: 0)
 
 
-def test_every_sample_comes_once_and_the_engine_is_never_given_all() -> None:
+@pytest.mark.parametrize(("in_flight", "most"), [(6, 8), (40, 40)])  # whole prompts; more than a meeting's steps end
+def test_every_sample_comes_once_and_the_engine_is_never_given_all(in_flight: int, most: int) -> None:
     engine = OneAStep()
-    found = [each for part in flow(engine, prompts(20, n=4), in_flight=6, dp_group=ALONE) for each in part]
+    found = [each for part in flow(engine, prompts(20, n=4), in_flight=in_flight, dp_group=ALONE) for each in part]
     assert sorted(each.sample_id for each in found) == list(range(80))
     assert all(each.prompt == (7, each.sample_id // 4) for each in found)
-    assert engine.most == 8  # 6, made whole prompts
+    assert engine.most == most
     assert engine.steps == 80
 
 
