@@ -204,7 +204,9 @@ def _vllm(settings: EngineSettings) -> Any:
 
     from fusedrl.rollout.vllm_processor import DrawProcessor
 
-    engine = LLMEngine.from_engine_args(EngineArgs(**engine_arguments(settings, processor=DrawProcessor)))
+    arguments = EngineArgs(**engine_arguments(settings, processor=DrawProcessor))
+    with vllm_library.unseen("llvmlite"):
+        engine = LLMEngine.from_engine_args(arguments)
     # its own clean-up, when it is collected, would end the default process group too, which is the trainer's
     engine.engine_core._finalizer.detach()
     finalize(engine, engine.model_executor.shutdown)

@@ -6,6 +6,9 @@ It is not imported here: that takes ten seconds and changes parts of torch.
 import importlib.metadata
 import importlib.util
 import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 KEY = "actor_rollout_ref.rollout.name=vllm"
 FIRST, BEYOND = (0, 32), (0, 33)  # the engine calls that fusedrl.rollout.vllm makes are those of this version
@@ -55,6 +58,21 @@ def prepare(*, rank: int, local_rank: int) -> None:
     ranks = {"RANK": str(rank), "LOCAL_RANK": str(local_rank)}  # there already under torchrun
     for name, value in (DEFAULTS | ranks).items():
         os.environ.setdefault(name, value)
+
+
+@contextmanager
+def unseen(package: str) -> Iterator[None]:
+    """A loaded package is not among the loaded modules within.
+
+    An engine that is built looks through the attributes of all loaded modules for kernels to replace. llvmlite, which
+    numba loads, has an object there that answers every attribute with a C function, `__dict__` too: vLLM 0.32 fails.
+    """
+    loaded = [name for name in sys.modules if name.partition(".")[0] == package]
+    kept = {name: sys.modules.pop(name) for name in loaded}
+    try:
+        yield
+    finally:
+        sys.modules.update(kept)
 
 
 def _numbers(version: str) -> tuple[int, ...]:

@@ -1,5 +1,6 @@
 import importlib.metadata
 import os
+import sys
 
 import pytest
 
@@ -69,3 +70,12 @@ def test_preparing_without_vllm_raises(installed):
     installed(None)
     with pytest.raises(ValueError, match="setup_vllm_cpu"):
         vllm_library.prepare(rank=0, local_rank=0)
+
+
+def test_a_package_out_of_sight_comes_back_as_it_was():
+    before = {name: module for name, module in sys.modules.items() if name.split(".")[0] == "importlib"}
+    with vllm_library.unseen("importlib"):
+        seen = [name for name in sys.modules if name.startswith("importlib.")]
+    assert not seen
+    assert "importlib.metadata" in before
+    assert all(sys.modules[name] is module for name, module in before.items())
