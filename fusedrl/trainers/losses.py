@@ -7,6 +7,8 @@ tokens than whole rows (fusedrl.pipeline.tokens), results a token are spread to 
 Shapes: B rows, S tokens of a row, R response tokens.
 """
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from torch import Tensor
@@ -33,8 +35,7 @@ def policy_loss(config: ActorConfig, mask_BR: Tensor, *, actor: Role, temperatur
         "vocab_size": actor.vocab_size,
         "temperature": temperature,
     }
-    low, high = config.clip_ratio_low, config.clip_ratio_high
-
+    surrogate = _surrogate(config)
     tokens_of = actor.pipeline.tokens
 
     def loss(logits: Tensor, batch: MicroBatch) -> tuple[Tensor, dict[str, Tensor]]:
@@ -47,14 +48,11 @@ def policy_loss(config: ActorConfig, mask_BR: Tensor, *, actor: Role, temperatur
 
         # of all positions: without the last, each function of the logits would make and keep a copy of them
         logp_BR = responses(token_log_probs(logits, next_tokens(tokens_of, batch), **options))
-        total, metrics = losses.policy_loss(
+        total, metrics = surrogate(
             logp_BR,
             batch["old_logp"],
             batch["advantages"],
             mask_BR,
-            clip_ratio_low=config.clip_ratio if low is None else low,
-            clip_ratio_high=config.clip_ratio if high is None else high,
-            clip_ratio_c=config.clip_ratio_c,
             tokens=tokens,
             weights_BT=batch.fields.get(WEIGHTS),
             **whole,
@@ -90,6 +88,18 @@ def value_loss(config: CriticConfig, mask_BR: Tensor, *, critic: Role) -> LossFu
         )
 
     return loss
+
+
+def _surrogate(config: ActorConfig) -> Callable[..., tuple[Tensor, dict[str, Tensor]]]:
+    """The policy loss that is configured, with its clip ranges."""
+    low, high = config.clip_ratio_low, config.clip_ratio_high
+    clip: dict[str, Any] = {
+        "clip_ratio_low": config.clip_ratio if low is None else low,
+        "clip_ratio_high": config.clip_ratio if high is None else high,
+    }
+    if config.policy_loss.loss_mode == "gspo":
+        return partial(losses.gspo, **clip)
+    return partial(losses.policy_loss, **clip, clip_ratio_c=config.clip_ratio_c)
 
 
 def _whole(mask_BR: Tensor, *, mode: str) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from fusedrl.config.schema.fields import REQUIRED, group, key, token_budget
 from fusedrl.config.schema.parallel import FrozenMegatronConfig, LearningMegatronConfig, OptimConfig
 
 LOSS_AGG_MODES = ("token-mean", "seq-mean-token-sum", "seq-mean-token-mean", "seq-mean-token-sum-norm")
+POLICY_LOSSES = ("vanilla", "gspo")
 KL_ESTIMATORS = ("kl", "k1", "abs", "mse", "k2", "low_var_kl", "k3")
 KL_LOSSES = (*KL_ESTIMATORS, *(f"{name}+" for name in KL_ESTIMATORS))  # "+": the value's own, the gradient k2's
 ENGINES = ("megatron", "vllm")
@@ -21,6 +22,17 @@ class ModelConfig:
         None, help="SFT experiment (configs/experiment/sft/NAME.yaml) that is run first where path does not exist yet"
     )
     warm_start_overrides: list[str] = key([], help="Arguments of that run, such as ['trainer.total_training_steps=20']")
+
+
+@dataclass(frozen=True)
+class PolicyLossConfig:
+    """Which loss the policy learns by."""
+
+    loss_mode: str = key(
+        "vanilla",
+        help="vanilla: PPO's, a ratio a token; gspo: one a response (clip ranges near 3e-4, no dual clip)",
+        choices=POLICY_LOSSES,
+    )
 
 
 @dataclass(frozen=True)
@@ -41,6 +53,7 @@ class ActorConfig:
     clip_ratio_c: float | None = key(
         3.0, help="Dual clip: bound of the ratio where the advantage is negative; null: none", above=1
     )
+    policy_loss: PolicyLossConfig = group(PolicyLossConfig, help="The loss of a token")
     loss_agg_mode: str = key("token-mean", help="How the loss of tokens becomes one number", choices=LOSS_AGG_MODES)
     entropy_coeff: float = key(0.0, help="Weight of the entropy bonus")
     use_kl_loss: bool = key(False, help="Add the KL to the reference to the policy loss")

@@ -118,11 +118,11 @@ def test_validation_rows_are_needed_only_where_validation_is_asked_for() -> None
 
 
 def test_every_file_of_rows_that_is_not_there_is_told_by_key(tmp_path: Path) -> None:
-    gone, folder = str(tmp_path / "gone"), str(tmp_path)
-    data = PPODataConfig(train_files=[__file__, gone], val_files=[folder])
+    gone, folder = str(tmp_path / "gone"), str(tmp_path)  # a folder may be a dataset: whoever reads it tells
+    data = PPODataConfig(train_files=[__file__, gone], val_files=[gone, folder])
     assert list(check_data(data, validates=False)) == [
         f"data.train_files: {gone}: there is no such file",
-        f"data.val_files: {folder}: there is no such file",
+        f"data.val_files: {gone}: there is no such file",
     ]
 
 

@@ -15,7 +15,7 @@ def test_walk_names_types_as_a_user_reads_them() -> None:
 
 
 def test_only_dicts_are_open() -> None:
-    assert [key.name for key in walk(PPOConfig) if key.open] == ["data.task.config"]
+    assert [key.name for key in walk(PPOConfig) if key.open] == ["custom_reward_function.weights", "data.task.config"]
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from fusedrl.config.budgets import Budget
 from fusedrl.config.schema import ActorConfig, AlgorithmConfig, CriticConfig
-from fusedrl.config.schema.policy import LOSS_AGG_MODES
+from fusedrl.config.schema.policy import LOSS_AGG_MODES, PolicyLossConfig
 from fusedrl.pipeline.microbatch import MicroBatch, gather_microbatches
 from fusedrl.trainers import losses
 from fusedrl.trainers.cutting import replica_groups
@@ -108,14 +108,17 @@ def trained(of: Batch, cut: list[MicroBatch], *, model: str, mode: str) -> tuple
     """Gradient of the model's weights, and loss, gradient norm and metrics; all of them sums over micro-batches."""
     mask_BR, place = of.experience.samples.mask_BR, role(dp=1, rank=0)
     place.groups.tp, place.vocab_size = None, VOCAB
-    if model == "actor":
-        config = ActorConfig(clip_ratio=0.05, entropy_coeff=0.01, use_kl_loss=True, loss_agg_mode=mode)
+    if model != "critic":
+        kind = PolicyLossConfig(loss_mode=model)
+        config = ActorConfig(
+            clip_ratio=0.05, policy_loss=kind, entropy_coeff=0.01, use_kl_loss=True, loss_agg_mode=mode
+        )
         loss_of = losses.policy_loss(config, mask_BR, actor=place, temperature=0.7)
     else:
         critic = CriticConfig(cliprange_value=0.1, loss_agg_mode=mode)
         loss_of = losses.value_loss(critic, mask_BR, critic=place)
     features_NH = normal(int((PROMPTS + RESPONSES).sum()), HIDDEN, seed=5)
-    weight_HV = normal(HIDDEN, VOCAB if model == "actor" else 1, seed=6).requires_grad_()
+    weight_HV = normal(HIDDEN, 1 if model == "critic" else VOCAB, seed=6).requires_grad_()
     sums: dict[str, float] = {}
     for each in cut:
         features = laid(features_NH, of.place_BS[each["index"], : each.length], fill=3.0)
@@ -128,7 +131,7 @@ def trained(of: Batch, cut: list[MicroBatch], *, model: str, mode: str) -> tuple
 
 
 @pytest.mark.parametrize("mode", LOSS_AGG_MODES)
-@pytest.mark.parametrize("model", ["actor", "critic"])
+@pytest.mark.parametrize("model", ["vanilla", "gspo", "critic"])
 def test_loss_gradient_norm_and_metrics_are_invariant_to_micro_batches_replicas_padding_side_and_budgets(
     model: str, mode: str
 ) -> None:
@@ -136,7 +139,7 @@ def test_loss_gradient_norm_and_metrics_are_invariant_to_micro_batches_replicas_
     gradient, found = trained(
         whole, micro_batches(whole, dp=1, rows=8, tokens=None, side="right"), model=model, mode=mode
     )
-    assert {"actor": "actor/pg_clipfrac", "critic": "critic/vf_clipfrac"}[model] in found
+    assert ("critic/vf_clipfrac" if model == "critic" else "actor/pg_clipfrac") in found
     assert all(value != 0.0 for name, value in found.items() if not name.endswith("_lower"))
     counts = set()
     for side in SIDES:
@@ -197,3 +200,16 @@ def test_importance_weights_multiply_the_policy_loss_of_their_tokens() -> None:
     weighed, _ = loss_of(logits_BSV, MicroBatch(torch.tensor([[1, 0, 1]]), fields))
     assert float(plain) == pytest.approx(-1.0)
     assert float(weighed) == pytest.approx(-(0.5 + 2.0) / 2)
+
+
+def test_gspo_is_chosen_by_its_name_with_the_clip_ranges_given() -> None:
+    """Two tokens with log-ratios ln 2 and 0: one ratio of sqrt 2 for both, clipped at 1.3."""
+    two, place = torch.ones(1, 2), role(dp=1, rank=0)
+    place.groups.tp, place.vocab_size = None, 2
+    fields = {"prompt_lengths": torch.tensor([1]), "mask": two, "advantages": two}
+    fields["old_logp"] = torch.tensor([[0.25, 0.5]]).log()
+    config = ActorConfig(policy_loss=PolicyLossConfig(loss_mode="gspo"), clip_ratio_high=0.3)
+    loss_of = losses.policy_loss(config, two, actor=place, temperature=1.0)
+    loss, metrics = loss_of(torch.zeros(1, 3, 2), MicroBatch(torch.tensor([[1, 0, 1]]), fields))
+    assert float(loss) == pytest.approx(-1.3)
+    assert float(metrics["actor/pg_clipfrac"]) == pytest.approx(1.0)
