@@ -15,6 +15,13 @@ from transformers import AutoTokenizer
 from fusedrl.data.json_object import JsonObject
 from fusedrl.data.rows import Row
 
+FILES = ("tokenizer.json", "tokenizer.model", "tokenizer_config.json", "vocab.json", "vocab.txt")
+
+
+def has_tokenizer(folder: str | Path) -> bool:
+    """Whether a folder holds a tokenizer's files, of any kind."""
+    return any((Path(folder) / name).is_file() for name in FILES)
+
 
 class Tokenizer:
     """The tokenizer of a checkpoint folder."""
@@ -35,7 +42,20 @@ class Tokenizer:
 
     @property
     def vocab_size(self) -> int:
-        return len(self._tokenizer)
+        return max(self._tokenizer.get_vocab().values()) + 1
+
+    @property
+    def end_token_id(self) -> int:
+        """The one that is put behind text."""
+        end = self._tokenizer.eos_token_id
+        return min(self.stop_token_ids) if end is None else int(end)
+
+    def reads(self, other: "Tokenizer") -> bool:
+        """Whether the other's ids mean the same to this one, and texts begin and end alike. It may have more of them,
+        as where training added one for padding, which no model reads."""
+        mine, theirs = self._tokenizer, other._tokenizer
+        same_specials = all(getattr(mine, name) == getattr(theirs, name) for name in ("bos_token", "eos_token"))
+        return same_specials and theirs.get_vocab().items() <= mine.get_vocab().items()
 
     def encode_prompt(self, row: Row) -> tuple[int, ...]:
         """Tokens of a row's prompt, ready for a response to follow."""
@@ -55,8 +75,7 @@ class Tokenizer:
     def encode_answer(self, text: str, *, place: str = "") -> tuple[int, ...]:
         """Tokens of an answer and the end token."""
         tokens = self._checked(text, self._tokenizer(text, add_special_tokens=False)["input_ids"], place=place)
-        end = self._tokenizer.eos_token_id
-        return (*tokens, min(self.stop_token_ids) if end is None else int(end))
+        return (*tokens, self.end_token_id)
 
     def encode_response(self, text: str, *, place: str = "") -> tuple[int, ...]:
         """Tokens of a response as generation leaves it: it ends with its first end token.
@@ -71,6 +90,15 @@ class Tokenizer:
             told = f"the response goes on after an end token, with {after[:40]!r}"
             raise ValueError(f"{place or 'text'}: {told}; end it there")
         return tuple(tokens[: ends[0] + 1])
+
+    def encode_generated(self, text: str, *, ended: bool) -> tuple[int, ...]:
+        """Tokens of a response to a model of another tokenizer, and where it `ended` the end token.
+
+        Whatever it says is text: a special token that it spells is none, and what this tokenizer does not know becomes
+        its unknown token.
+        """
+        tokens = self._tokenizer(text, add_special_tokens=False, split_special_tokens=True)["input_ids"]
+        return (*tokens, self.end_token_id) if ended else tuple(tokens)
 
     def decode(self, tokens: Sequence[int]) -> str:
         """Text without special tokens."""

@@ -32,7 +32,7 @@ Collect = Callable[[Tensor, MicroBatch], Tensor]
 @dataclass(frozen=True, eq=False)
 class Inference:
     """One model's part of a pass: its micro-batch size in samples, or a budget of tokens instead, and what to keep,
-    K results named by `names`."""
+    K results named by `names`. samples: the pass's in this model's own tokens, where it has others."""
 
     role: Role
     micro_batch: int
@@ -40,6 +40,7 @@ class Inference:
     width: int
     collect: Collect
     budget: Budget | None = None
+    samples: Samples | None = None
 
 
 def log_probs(role: Role, *, temperature: float, width: int, with_entropy: bool) -> Collect:
@@ -84,12 +85,13 @@ def infer(
     inferences: Mapping[str, Inference], samples: Samples, *, executor: Executor, planner: Planner
 ) -> dict[str, Tensor]:
     """Each named result as [B, W] in CPU memory, on every rank. A collective of all ranks."""
+    read = {name: each.samples or samples for name, each in inferences.items()}
     groups = {
-        name: replica_groups(each.role, samples.lengths_B, micro_batch=each.micro_batch, budget=each.budget)
+        name: replica_groups(each.role, read[name].lengths_B, micro_batch=each.micro_batch, budget=each.budget)
         for name, each in inferences.items()
     }
     work = {
-        name: Work(microbatches(samples, groups[name], device=each.role.device), collect=each.collect)
+        name: Work(microbatches(read[name], groups[name], device=each.role.device), collect=each.collect)
         for name, each in inferences.items()
     }
     program = planner.program({name: (each.role, work[name]) for name, each in inferences.items()})

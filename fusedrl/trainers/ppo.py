@@ -40,6 +40,7 @@ from fusedrl.trainers.partial import PartialRollout, corrected
 from fusedrl.trainers.planning import Planner
 from fusedrl.trainers.prompting import PromptRow, PromptSource
 from fusedrl.trainers.report import step_metrics
+from fusedrl.trainers.retokenizing import CUT, Retokenizer
 from fusedrl.trainers.roles import Role, TrainedRole
 from fusedrl.trainers.samples import Samples, gather_samples
 from fusedrl.trainers.scoring import Scores, reward_samples, score
@@ -55,6 +56,7 @@ class PPO:
     """A PPO run on this rank. Critic, reference and reward are None where the configuration does not use them.
 
     stream: with rollout.inference=instances; it has the frozen models, then. partial: with rollout.partial_rollout.
+    retokenizer: where the reward model reads tokens of its own.
     """
 
     config: PPOConfig
@@ -68,6 +70,7 @@ class PPO:
     planner: Planner
     runner: RewardRunner | RunnerTeam | None  # on rank 0
     stream: SampleStream | None
+    retokenizer: Retokenizer | None
     partial: PartialRollout | None
     kl: FixedController | AdaptiveController
     logger: MetricsLogger
@@ -174,7 +177,9 @@ class PPO:
         with self.timers("reward"):
             scores = self.score(rows, completions)
         with self.timers("infer_fused"):
-            inferred = self.infer(samples)
+            inferred = self.infer(samples, of_reward=self.of_reward(rows, completions))
+        if self.retokenizer is not None:
+            metrics = metrics | {CUT: float(self.retokenizer.take_cut())}
         if baseline:
             with self.timers("baseline"):
                 inferred |= self.baseline(rows, baseline)
@@ -212,7 +217,7 @@ class PPO:
         """Scores of the greedy responses, of function and reward model together, one for each sample."""
         score_P = self.score(rows, greedy).score_B
         if self.reward is not None:
-            inferences = {"reward": self._reward_inference(self.reward)}
+            inferences = {"reward": self._reward_inference(self.reward, self.of_reward(rows, greedy))}
             found = infer(inferences, self.samples_of(greedy), executor=self.executor, planner=self.planner)
             score_P = score_P + found["rm_score"][:, 0]
         return {BASELINE: score_P.repeat_interleave(self.config.actor_rollout_ref.rollout.n)[:, None]}
@@ -240,7 +245,11 @@ class PPO:
         """The reward function's score of each completion; zeros where only a reward model scores."""
         return score(self.runner, reward_samples(rows, completions, decode=self.prompts.decode))
 
-    def infer(self, samples: Samples) -> dict[str, Tensor]:
+    def of_reward(self, rows: Sequence[PromptRow], completions: Sequence[Completion]) -> Samples | None:
+        """The samples in the reward model's own tokens, where it has others than the actor."""
+        return None if self.retokenizer is None else self.retokenizer.samples(rows, completions)
+
+    def infer(self, samples: Samples, *, of_reward: Samples | None = None) -> dict[str, Tensor]:
         """Log-probabilities and entropy; values, the reference's and the reward model's where these are used."""
         inferences = {"actor": self._actor_inference(width=samples.width)}
         if self.critic is not None:
@@ -248,7 +257,7 @@ class PPO:
         if self.reference is not None:
             inferences["ref"] = self._reference_inference(self.reference, width=samples.width)
         if self.reward is not None:
-            inferences["reward"] = self._reward_inference(self.reward)
+            inferences["reward"] = self._reward_inference(self.reward, of_reward)
         return infer(inferences, samples, executor=self.executor, planner=self.planner)
 
     def _actor_inference(self, *, width: int) -> Inference:
@@ -265,10 +274,10 @@ class PPO:
         collect = self._log_probs(reference, width=width, with_entropy=False)
         return Inference(reference, rows, ("ref_logp",), width, collect, self._budget("ref"))
 
-    def _reward_inference(self, reward: Role) -> Inference:
+    def _reward_inference(self, reward: Role, samples: Samples | None) -> Inference:
         config = self.config.reward_model
         rows, collect = config.micro_batch_size_per_gpu, forward.last_scores(reward, weight=config.weight)
-        return Inference(reward, rows, ("rm_score",), 1, collect, self._budget("reward"))
+        return Inference(reward, rows, ("rm_score",), 1, collect, self._budget("reward"), samples)
 
     def _log_probs(self, role: Role, *, width: int, with_entropy: bool) -> forward.Collect:
         temperature = self.config.actor_rollout_ref.rollout.temperature

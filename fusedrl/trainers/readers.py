@@ -31,18 +31,23 @@ from fusedrl.rollout.handover import hand_over
 from fusedrl.rollout.requests import Completion
 from fusedrl.rollout.step_times import StepTimes
 from fusedrl.trainers.forward import Collect, microbatches
+from fusedrl.trainers.prompting import PromptRow
+from fusedrl.trainers.retokenizing import Retokenizer
 from fusedrl.trainers.roles import Role, RoleSpec
-from fusedrl.trainers.samples import gather_samples
+from fusedrl.trainers.samples import Samples, gather_samples
 
 
 @dataclass(frozen=True, eq=False)
 class Reader:
-    """A model and what to keep of its output: results `names`, one a response token; by_token off: one a sample."""
+    """A model and what to keep of its output: results `names`, one a response token; by_token off: one a sample.
+
+    retokenizer: of a model that reads samples in tokens of its own."""
 
     role: Role
     names: tuple[str, ...]
     collect: Collect
     by_token: bool = True
+    retokenizer: Retokenizer | None = None
 
 
 def copy_groups(layout: Layout, *, timeout_s: float, key: str) -> ProcessGroupCollection:
@@ -86,11 +91,12 @@ def _role(spec: RoleSpec, architecture: Any, groups: ProcessGroupCollection, mod
 
 class Readers:
     """fusedrl.stream's `Inference` on this rank. width: data.max_response_length. offload: tasks that may wait on the
-    CPU."""
+    CPU. asked: the prompts that samples answer, and how many of each, by ids of samples."""
 
     def __init__(self, readers: Mapping[str, Reader], *, width: int, pad_id: int, offload: Sequence[str] = ()) -> None:
         self.readers, self.times = readers, StepTimes()
         self._width, self._pad_id = width, pad_id
+        self.asked: tuple[Sequence[PromptRow], int] = ((), 1)
         self._offload, self._awake = frozenset(offload), ""
         for task in offload:
             _move(self.readers[task].role, "cpu")
@@ -116,7 +122,7 @@ class Readers:
         """Each result's float32 array of each sample. A collective of the instance's ranks."""
         began, reader = perf_counter(), self.readers[task]
         self._wake(task)
-        batch = gather_samples(samples, max_response_length=self._width, pad_id=self._pad_id)
+        batch = self._batch(reader, samples)
         (read,) = microbatches(batch, [torch.arange(batch.size)], device=reader.role.device)
         with torch.no_grad():
             found_BKW = reader.collect(reader.role.pipeline.stages[0](read, None), read).float().cpu()
@@ -126,6 +132,25 @@ class Readers:
             name: [found_BKW[b, k, :width].numpy() for b, width in enumerate(widths)]
             for k, name in enumerate(reader.names)
         }
+
+    def _batch(self, reader: Reader, samples: Sequence[Completion]) -> Samples:
+        """In the tokens that this model reads."""
+        if reader.retokenizer is None:
+            return gather_samples(samples, max_response_length=self._width, pad_id=self._pad_id)
+        rows, n = self.asked
+        return reader.retokenizer.samples([rows[sample.sample_id // n] for sample in samples], samples)
+
+    def take_cut(self) -> int | None:
+        """Rows cut on all instances since the last call; None where no model has tokens of its own. A collective of all
+        ranks."""
+        makers = [reader.retokenizer for reader in self.readers.values() if reader.retokenizer is not None]
+        if not makers:
+            return None
+        groups = next(iter(self.readers.values())).role.groups
+        mine = sum(maker.take_cut() for maker in makers) if groups.tp.rank() == 0 else 0
+        total = torch.tensor(mine, device=self.device)
+        dist.all_reduce(total)
+        return int(total)
 
     def rest(self) -> None:
         """After a step: what may wait on the CPU does."""

@@ -29,6 +29,7 @@ from fusedrl.trainers.ppo import PPO
 from fusedrl.trainers.prompting import PromptSource, prompt_source
 from fusedrl.trainers.records import open_records
 from fusedrl.trainers.resuming import ppo_identity
+from fusedrl.trainers.retokenizing import make_retokenizer, retokenizing_line
 from fusedrl.trainers.roles import Role, RoleSpec, TrainedRole, build_role, build_trained_role, make_executor
 from fusedrl.trainers.scoring import function_path, open_runner
 from fusedrl.trainers.setup_stream import make_stream, model_copies
@@ -46,6 +47,8 @@ def ppo_run(config: PPOConfig, *, command: list[str]) -> Iterator[tuple[PPO, int
         logger = closing.enter_context(open_records(config, sizes=sizes, steps=steps, command=command, start=start))
         if prompts.too_long:
             logger.say(f"{prompts.too_long} prompts were too long (data.truncation={config.data.truncation})")
+        if (retokenizer := make_retokenizer(config, prompts.tokenizer)) is not None:
+            logger.say(retokenizing_line(config, retokenizer))
         trained = _trained(config, updates=steps * sizes.updates_per_step)
         actor = trained["actor"]
         rollout, timeout_s = config.actor_rollout_ref.rollout, config.trainer.timeout_s
@@ -72,7 +75,8 @@ def ppo_run(config: PPOConfig, *, command: list[str]) -> Iterator[tuple[PPO, int
             executor=make_executor([*trained.values(), *frozen.values()], timeout_s=timeout_s),
             planner=planner,
             runner=runner,
-            stream=make_stream(config, actor, copies, generator, runner, prompts) if streams else None,
+            stream=make_stream(config, actor, copies, generator, runner, prompts, retokenizer) if streams else None,
+            retokenizer=retokenizer,
             partial=_partial(config, prompts, generator) if rollout.partial_rollout else None,
             kl=_controller(config.algorithm),
             logger=logger,

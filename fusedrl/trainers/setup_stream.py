@@ -17,6 +17,7 @@ from fusedrl.trainers import forward
 from fusedrl.trainers.generation import Generator
 from fusedrl.trainers.prompting import PromptSource
 from fusedrl.trainers.readers import Reader, Readers, copy_groups, copy_of, frozen_copy, of_engine
+from fusedrl.trainers.retokenizing import Retokenizer
 from fusedrl.trainers.roles import Role, RoleSpec
 from fusedrl.trainers.streaming import SampleStream
 
@@ -40,13 +41,14 @@ def make_stream(
     generator: Generator,
     runner: RewardRunner | RunnerTeam | None,
     prompts: PromptSource,
+    retokenizer: Retokenizer | None,
 ) -> SampleStream:
     """A collective of all ranks."""
     rollout, width = config.actor_rollout_ref.rollout, config.data.max_response_length
     assert isinstance(generator.engine, MegatronEngine)  # the configuration's check
     reading = of_engine(actor, generator.engine.model, layout=_layout(config), groups=generator.groups)
     offload = [name for name in copies if rollout.offload_copies and reading.device.type == "cuda"]
-    readers = {name: _reader(role, config) for name, role in {"actor": reading, **copies}.items()}
+    readers = {name: _reader(role, config, retokenizer) for name, role in {"actor": reading, **copies}.items()}
     return SampleStream(
         rollout,
         generator,
@@ -65,13 +67,14 @@ def _layout(config: PPOConfig) -> Layout:
     return Layout.for_world(dist.get_world_size(), tp=tp, key=KEY)
 
 
-def _reader(role: Role, config: PPOConfig) -> Reader:
+def _reader(role: Role, config: PPOConfig, retokenizer: Retokenizer | None = None) -> Reader:
     """What each model is asked, as the pipeline's passes ask it (ppo.py)."""
     width, temperature = config.data.max_response_length, config.actor_rollout_ref.rollout.temperature
     if role.name == "critic":
         return Reader(role, ("values",), forward.values(role, width=width))
     if role.name == "reward":
-        return Reader(role, ("rm_score",), forward.last_scores(role, weight=config.reward_model.weight), by_token=False)
+        collect = forward.last_scores(role, weight=config.reward_model.weight)
+        return Reader(role, ("rm_score",), collect, by_token=False, retokenizer=retokenizer)
     names = ("logp", "entropy") if role.name == "actor" else ("ref_logp",)
     collect = forward.log_probs(role, temperature=temperature, width=width, with_entropy=role.name == "actor")
     return Reader(role, names, collect)

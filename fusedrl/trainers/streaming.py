@@ -36,6 +36,7 @@ from fusedrl.trainers.generation import Generator
 from fusedrl.trainers.migration_choice import MigrationChoice
 from fusedrl.trainers.prompting import PromptRow
 from fusedrl.trainers.readers import Readers
+from fusedrl.trainers.retokenizing import CUT
 from fusedrl.trainers.roles import Role
 from fusedrl.trainers.samples import Samples, gather_samples
 from fusedrl.trainers.scoring import Scores, reward_sample
@@ -93,8 +94,11 @@ class SampleStream:
         found, policy = self._run(rows, n=n, params=params, tasks=self.readers.tasks, migrates=True)
         self._choice.observe([len(each.tokens) for each in found.completions])
         samples = gather_samples(found.completions, max_response_length=self._width, pad_id=self._pad_id)
+        metrics = _metrics(found.metrics, policy)
+        if (cut := self.readers.take_cut()) is not None:
+            metrics[CUT] = float(cut)
         took = {"timing_s/gen": found.metrics["generation_seconds"], "timing_s/stream": found.metrics["seconds"]}
-        return Gathered(samples, self._scores(found), self._inferred(found), took, _metrics(found.metrics, policy))
+        return Gathered(samples, self._scores(found), self._inferred(found), took, metrics)
 
     def baseline(self, rows: Sequence[PromptRow], *, params: SamplingParams) -> Tensor:
         """Scores of one sample of each prompt, of function and reward model together [P]."""
@@ -119,7 +123,7 @@ class SampleStream:
             limits=self._limits,
             address=stream.address or "",
         )
-        self._asked = rows, n
+        self._asked = self.readers.asked = rows, n
         found = self._or_tell(
             lambda: run_stream(
                 requests,

@@ -40,6 +40,11 @@ class CriticConfig:
 @dataclass(frozen=True)
 class RewardModelPathConfig:
     path: str | None = key(None, help="Hugging Face folder of the reward model (a decoder with a head of one output)")
+    input_tokenizer: str | None = key(
+        None,
+        help="Folder of the tokenizer that samples come in: null finds out whether the reward model's is another, and "
+        "then gives it samples as text, tokenised again; actor_rollout_ref.model.path does so always",
+    )
 
 
 @dataclass(frozen=True)

@@ -178,15 +178,26 @@ def test_a_pending_warm_start_is_checked_by_the_model_it_will_make(tmp_path: Pat
     assert any("does not divide the model's 4 layers" in line for line in lines)
 
 
-def test_a_reward_model_needs_its_head_and_the_actors_vocabulary(tmp_path: Path) -> None:
+def test_a_reward_model_needs_its_head_and_the_actors_vocabulary_or_a_tokenizer(tmp_path: Path) -> None:
     switch = "reward_model.enable=true"
     plain, other = model(tmp_path / "plain"), model(tmp_path / "other", head="value", vocab_size=99)
     trained = model(tmp_path / "trained", head="value")
     (line,) = problems(tmp_path / "a", switch, f"reward_model.model.path={plain}")
     assert "no score.weight" in line
+    for path in Path(other).glob("tokenizer*.json"):
+        path.unlink()
     (line,) = problems(tmp_path / "b", switch, f"reward_model.model.path={other}")
     assert line.startswith("reward_model.model.path: its vocabulary has 99 tokens")
     assert problems(tmp_path / "c", switch, f"reward_model.model.path={trained}") == []
+    text = model(tmp_path / "text", head="value", alphabet="=-+9876543210 ")
+    assert problems(tmp_path / "d", switch, f"reward_model.model.path={text}") == []
+    blind = model(tmp_path / "blind", head="value", alphabet="0123456789")
+    (line,) = problems(tmp_path / "e", switch, f"reward_model.model.path={blind}")
+    assert line.startswith(f"reward_model.model.path={blind} reads prompts as text: text: ")
+    assert "holds a character" in line
+    named = f"reward_model.model.input_tokenizer={text}"
+    (line,) = problems(tmp_path / "f", switch, f"reward_model.model.path={text}", named)
+    assert line.startswith(f"{named}: ")
 
 
 def test_sft_s_folder_and_rows_are_looked_at(tmp_path: Path) -> None:

@@ -140,10 +140,13 @@ def test_a_step_gives_the_engine_and_the_models_their_rest_and_tells_its_lengths
 ) -> None:
     done: list[Any] = []
     asked: list[Any] = []
+    readers = SimpleNamespace(
+        tasks=("actor", "ref"), readers={}, rest=lambda: done.append("readers"), take_cut=lambda: 5
+    )
     stream: Any = SimpleNamespace(
         _config=RolloutConfig(stream=StreamConfig(unit_size=2, chunk_tokens=77, address="10.0.0.1")),
         _generator=SimpleNamespace(engine=SimpleNamespace(release_cache=lambda: done.append("cache"))),
-        readers=SimpleNamespace(tasks=("actor", "ref"), readers={}, rest=lambda: done.append("readers")),
+        readers=readers,
         _choice=SimpleNamespace(
             next=lambda requests, migrates: (Policy(r_t=3 * migrates, m=2), GUESS), observe=done.append
         ),
@@ -178,7 +181,8 @@ def test_a_step_gives_the_engine_and_the_models_their_rest_and_tells_its_lengths
     options = given["options"]
     assert (options.tasks, options.unit_size, options.chunk_tokens) == (("actor", "ref"), 2, 77)
     assert (options.address, options.scored, options.costs) == ("10.0.0.1", True, GUESS)
-    assert stream._asked == (rows, 1)
+    assert stream._asked == readers.asked == (rows, 1)
+    assert found.metrics["reward/retokenized_cut"] == 5.0
     scores = SampleStream.baseline(stream, rows, params=SamplingParams(temperature=0.0))
     assert scores.tolist() == [0.5, 1.5]
     assert asked[1][1]["options"].tasks == []  # no reward model, nothing to read
