@@ -19,27 +19,41 @@ from fusedrl.trainers.scoring import function_path, open_runner
 
 
 def evaluate_problems(config: EvaluateConfig, *, world: int, speaks: bool) -> list[str]:
-    found = check_evaluate(config, world=world, model=_architecture(config))
-    files = config.data.val_files
-    return _problems(config, found, files=files, speaks=speaks, more=lambda: attempt(lambda: _load_function(config)))
+    model = _architecture(config)
+    return _problems(
+        config,
+        check_evaluate(config, world=world, model=model),
+        model=model,
+        files=config.data.val_files,
+        speaks=speaks,
+        more=lambda: attempt(lambda: _load_function(config)),
+    )
 
 
 def generate_problems(config: GenerateConfig, *, world: int, speaks: bool) -> list[str]:
-    found = check_generate(config, world=world, model=_architecture(config))
-    return _problems(config, found, files=config.data.files, speaks=speaks, more=lambda: _responses(config))
+    model = _architecture(config)
+    return _problems(
+        config,
+        check_generate(config, world=world, model=model),
+        model=model,
+        files=config.data.files,
+        speaks=speaks,
+        more=lambda: _responses(config),
+    )
 
 
 def _problems(
     config: EvaluateConfig | GenerateConfig,
     found: list[str],
     *,
+    model: Architecture,
     files: Sequence[str],
     speaks: bool,
     more: Callable[[], list[str]],
 ) -> list[str]:
     """`more`: what is costly to look at, and the command's own."""
     found += attempt(lambda: choose(implementation_of_model(config.model), key="model"))
-    found += engine_problems(config.rollout, key="rollout")
+    found += engine_problems(config.rollout, model, key="rollout")
     if found or not speaks:
         return found
     return [
