@@ -7,6 +7,7 @@
 Layouts, data types, schedules and step counts may change; what is told then is in docs/checkpoints.md.
 """
 
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -41,13 +42,15 @@ def checkpoints_of(trainer: BaseTrainerConfig) -> Path:
 
 
 def identity(models: Mapping[str, tuple[Architecture, OptimConfig]]) -> dict[str, dict[str, Any]]:
-    """JSON's types, by model."""
-    return {
+    """By model; in JSON's types, so that it equals what a manifest gives back."""
+    found = {
         name: {number: getattr(arch, number) for number in NUMBERS}
         | ({"experts": asdict(arch.experts)} if arch.experts else {})
         | {"rope": asdict(arch.rope), "optimizer": "adam", "betas": list(optim.betas), "eps": optim.eps}
         for name, (arch, optim) in models.items()
     }
+    plain: dict[str, dict[str, Any]] = json.loads(json.dumps(found))  # the experts' dense layers are a tuple
+    return plain
 
 
 def ppo_identity(config: PPOConfig) -> dict[str, dict[str, Any]]:
@@ -125,7 +128,7 @@ def check_same(manifest: Manifest, *, where: Path, command: str, own: Mapping[st
     saved = manifest.values["identity"]
     differing = [f"{name} {'saved' if name in saved else 'not saved'}" for name in sorted(saved.keys() ^ own.keys())]
     differing += [
-        f"{name}.{number} {saved[name][number]} saved, {own[name][number]} now"
+        f"{name}.{number} {saved[name].get(number)} saved, {own[name][number]} now"
         for name in sorted(saved.keys() & own.keys())
         for number in own[name]
         if saved[name].get(number) != own[name][number]

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 import torch
 
-from fusedrl.checkpoint.folder import candidates, saved_steps, state_folder
+from fusedrl.checkpoint.folder import candidates, saved_steps, state_folder, step_folder
+from fusedrl.models.experts import Experts
 from fusedrl.models.hf_folder import HfFolder
 from tests.distributed.pool import RankFailure, RankPool
 from tests.fusedrl.trainers.test_ppo_runs import REWARD, SIZES, overrides
@@ -19,6 +20,8 @@ FOUR_STEPS = ["trainer.total_training_steps=4", "trainer.save_freq=1", "trainer.
 LEARNS = ["actor_rollout_ref.actor.optim.lr=1e-3", "actor_rollout_ref.actor.optim.lr_decay_style=linear"]
 LEARNS += ["critic.optim.lr=1e-3", "critic.optim.lr_warmup_steps=3"]
 TWO_UPDATES = ["actor_rollout_ref.actor.ppo_mini_batch_size=4"]  # of each step
+TP2_SHARED = ["megatron.pipeline_model_parallel_size=1", "megatron.tensor_model_parallel_size=2"]
+TP2_SHARED += ["megatron.sequence_parallel=true"]
 ADAPTIVE = ["algorithm=ppo_kl", "algorithm.kl_ctrl.type=adaptive", "algorithm.kl_ctrl.horizon=50"]
 
 
@@ -148,6 +151,27 @@ def test_an_interrupted_run_goes_on_by_itself_in_the_same_records(
     told, _ = ranks.run(**job, overrides=cut)
     assert "all 5 steps of " in told[-1]
     assert rows_of(tmp_path / "cut") == rows_of(tmp_path / "whole")
+
+
+def test_a_model_with_experts_goes_on_to_the_bit_and_in_another_layout(ranks: RankPool, tmp_path: Path) -> None:
+    """Trained on two stages; two ranks of tensor parallelism go on from the same state within rounding."""
+    model(tmp_path / "start", family="qwen3_moe", experts=Experts(count=3, per_token=2, ffn_hidden_size=12))
+    job: dict[str, Any] = {"target": f"{JOBS}:one_model", "world": 2, "command": "sft"}
+
+    def given(run: str) -> list[str]:
+        return [*one_model_arguments(tmp_path, command="sft", run=run), "trainer.total_training_steps=3"]
+
+    ranks.run(**job, overrides=given("whole"))
+    state = step_folder(tmp_path / "whole/checkpoints", 2)
+    after = ["trainer.resume_mode=resume_path", f"trainer.resume_from_path={state}"]
+    ranks.run(**job, overrides=[*given("same"), *after])
+    ranks.run(**job, overrides=[*given("tp2"), *after, *TP2_SHARED])
+    row = rows_of(tmp_path / "whole")[2]
+    assert rows_of(tmp_path / "same") == [row]
+    assert rows_of(tmp_path / "tp2") == [pytest.approx(row, rel=1e-5)]
+    whole, same, start = (HfFolder(tmp_path / run) for run in ("whole/huggingface", "same/huggingface", "start"))
+    assert all(torch.equal(whole[name], same[name]) for name in whole)
+    assert all(not torch.equal(whole[name], start[name]) for name in whole if "mlp.experts" in name or "gate." in name)
 
 
 def test_a_fresh_run_of_the_same_name_sets_states_aside(ranks: RankPool, tmp_path: Path) -> None:

@@ -11,10 +11,13 @@ from fusedrl.checkpoint.manifest import MANIFEST, Manifest, write_manifest
 from fusedrl.config.load import load, to_yaml
 from fusedrl.config.schema import BaseTrainerConfig, PPOConfig
 from fusedrl.models.architecture import Architecture
+from fusedrl.models.experts import Experts
 from fusedrl.models.hf_export import write_random_hf
 from fusedrl.trainers.preflight import ppo_problems, sft_problems
 from fusedrl.trainers.resuming import changes, ppo_identity, resume_notes, resume_problems
 from tests.fusedrl.trainers.test_preflight import model
+
+EXPERTS: dict[str, Any] = {"family": "qwen3_moe", "experts": Experts(count=3, per_token=2, ffn_hidden_size=12)}
 
 
 def config(folder: Path, run: Path, *more: str) -> PPOConfig:
@@ -57,6 +60,12 @@ def test_a_run_of_the_same_models_goes_on_and_the_check_says_from_where(tmp_path
     assert resume_notes(config(folder, run, "trainer.resume_mode=disable").trainer) == ["it starts afresh"]
 
 
+def test_a_run_of_models_with_experts_goes_on(tmp_path: Path) -> None:
+    found = config(Path(model(tmp_path / "actor", **EXPERTS)), tmp_path / "run")
+    saved(tmp_path / "run", found)
+    assert problems(found) == []
+
+
 def test_a_state_without_a_manifest_is_passed_over_before_the_run(tmp_path: Path) -> None:
     folder, run = Path(model(tmp_path / "actor")), tmp_path / "run"
     found = config(folder, run)
@@ -73,10 +82,11 @@ def test_a_state_without_a_manifest_is_passed_over_before_the_run(tmp_path: Path
         ({"vocab_size": 20}, [], "actor.vocab_size 16 saved, 20 now"),
         ({}, ["critic.optim.betas=[0.9,0.99]"], "critic.betas [0.9, 0.95] saved, [0.9, 0.99] now"),
         ({}, ["algorithm=grpo"], "critic saved"),
+        (EXPERTS, [], "actor.family llama saved, qwen3_moe now; actor.experts None saved, {'count': 3, "),
     ],
 )
 def test_another_model_vocabulary_or_optimizer_is_refused_in_one_line(
-    tmp_path: Path, sizes: dict[str, int], overrides: list[str], said: str
+    tmp_path: Path, sizes: dict[str, Any], overrides: list[str], said: str
 ) -> None:
     run = tmp_path / "run"
     saved(run, config(Path(model(tmp_path / "actor")), run))
