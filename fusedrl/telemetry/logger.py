@@ -12,6 +12,7 @@ from typing import Any, Protocol
 from fusedrl.config.schema import BaseTrainerConfig
 from fusedrl.telemetry.console import ConsoleWriter
 from fusedrl.telemetry.jsonl import JsonlWriter
+from fusedrl.telemetry.report import ReportWriter
 from fusedrl.telemetry.run_folder import RunFolder
 from fusedrl.telemetry.tensorboard import TensorBoardWriter
 
@@ -86,7 +87,7 @@ def open_logger(
     resumed_from: int | None = None,
     warn: Callable[[str], None] = _warn,
 ) -> MetricsLogger:
-    """The sinks that trainer.logger names, and metrics.jsonl always; on rank 0 only.
+    """The sinks that trainer.logger names, metrics.jsonl and report.html always; on rank 0 only.
 
     `resumed_from`: the step of the checkpoint a run goes on from; later lines of metrics.jsonl are dropped,
     and TensorBoard hides its later points.
@@ -95,9 +96,10 @@ def open_logger(
         "metrics.jsonl": lambda: JsonlWriter(folder.metrics, keep_through=resumed_from),
         "tensorboard": lambda: TensorBoardWriter(folder.tensorboard, keep_through=resumed_from),
         "console": lambda: ConsoleWriter(total_steps=total_steps, first_step=resumed_from or 0),
+        "report.html": lambda: ReportWriter(folder.path),
     }
     sinks: list[Sink] = []
-    for name in ("metrics.jsonl", *dict.fromkeys(trainer.logger)):
+    for name in ("metrics.jsonl", *dict.fromkeys(trainer.logger), "report.html"):
         try:
             sinks.append(makers[name]())
         except Exception as error:

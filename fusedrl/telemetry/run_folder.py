@@ -3,7 +3,7 @@
 config.yaml      the whole configuration, resolved          metrics.jsonl   one JSON object a step
 sizes.json       sizes derived from it                      tensorboard/    the same as curves
 command.txt      the command line                           order.txt/.svg  the order of a step and its drawing
-validation/      samples of the last validations
+validation/      samples of the last validations            report.html     all of it on a page (fusedrl.report)
 previous/N/      the same of earlier runs of this name      huggingface/    the trained model
 checkpoints/     states to go on from (fusedrl.checkpoint.folder) and exported models
 """
@@ -43,6 +43,10 @@ class RunFolder:
         return self.path / "tensorboard"
 
     @property
+    def report(self) -> Path:
+        return self.path / "report.html"
+
+    @property
     def order(self) -> Path:
         return self.path / "order.txt"
 
@@ -64,7 +68,7 @@ class RunFolder:
 
     def records(self) -> tuple[Path, ...]:
         """What belongs to one run only. Orders and models stay in place: the new run may read them before it writes."""
-        return (self.config, self.sizes, self.command, self.metrics, self.tensorboard, self.validation)
+        return (self.config, self.sizes, self.command, self.metrics, self.tensorboard, self.validation, self.report)
 
 
 def open_run_folder(

@@ -31,9 +31,7 @@ td div {{ white-space: pre-wrap; overflow-wrap: anywhere; max-height: 24em; max-
 </style></head><body>
 <h1>{title}</h1>
 <p>{told}</p>
-<table><thead><tr>{head}</tr></thead><tbody>
-{body}
-</tbody></table></body></html>
+{table}</body></html>
 """
 
 
@@ -45,21 +43,24 @@ def write_samples(stem: Path, lines: Sequence[Mapping[str, object]]) -> None:
 
 def page(lines: Sequence[Mapping[str, object]], *, title: str, most: int = MOST) -> str:
     """The HTML page of the first `most` samples; columns that no sample has are left out."""
+    told = f"{len(lines)} samples" if len(lines) <= most else f"the first {most} of {len(lines)} samples"
+    return PAGE.format(title=as_text(title), told=told, table=table(lines[:most]))
+
+
+def table(lines: Sequence[Mapping[str, object]]) -> str:
+    """The samples as an HTML table."""
     columns = [name for name in COLUMNS if any(name in line for line in lines)]
     columns += ["failure"] if any("failure" in line for line in lines) else []
-    told = f"{len(lines)} samples" if len(lines) <= most else f"the first {most} of {len(lines)} samples"
-    return PAGE.format(
-        title=_text(title),
-        told=told,
-        head="".join(f"<th>{_text(name)}</th>" for name in columns),
-        body="\n".join(_row(line, columns) for line in lines[:most]),
-    )
+    head = "".join(f"<th>{as_text(name)}</th>" for name in columns)
+    body = "\n".join(_row(line, columns) for line in lines)
+    return f"<table><thead><tr>{head}</tr></thead><tbody>\n{body}\n</tbody></table>"
 
 
 def _row(line: Mapping[str, object], columns: Iterable[str]) -> str:
-    return "<tr>" + "".join(f"<td><div>{_text(line.get(name, ''))}</div></td>" for name in columns) + "</tr>"
+    return "<tr>" + "".join(f"<td><div>{as_text(line.get(name, ''))}</div></td>" for name in columns) + "</tr>"
 
 
-def _text(value: object) -> str:
+def as_text(value: object) -> str:
+    """Text for a page, whatever it holds."""
     plain = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
     return escape(UNSEEN.sub(lambda found: f"\\u{ord(found[0]):04x}", plain))

@@ -1,0 +1,1 @@
+"""A run on one page: runs/NAME/report.html, from what lies in the run's folder (docs/report.md)."""
