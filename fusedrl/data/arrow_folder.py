@@ -26,7 +26,7 @@ def arrow_records(folder: Path) -> Iterator[tuple[str, Any]]:
     for path in _files(folder):
         try:
             batches = [batch.to_pylist() for batch in pyarrow.ipc.open_stream(path.read_bytes())]
-        except (OSError, ValueError) as error:  # pyarrow's errors are ValueErrors, those of files OSErrors
+        except Exception as error:  # whatever a column's values raise as Python objects: unknown time zones, dates
             raise RowError(f"{path}: cannot be read: {error}") from error
         for record in (record for batch in batches for record in batch):
             number += 1
@@ -38,6 +38,8 @@ def _files(folder: Path) -> list[Path]:
     if not (folder / STATE).is_file():
         if (folder / SPLITS).is_file():
             splits = sorted(path.parent.name for path in folder.glob(f"*/{STATE}"))
+            if not splits:
+                raise RowError(f"{folder}: a dataset of several splits, but none of their folders is there")
             raise RowError(f"{folder}: a dataset of the splits {', '.join(splits)}; name one, {folder}/{splits[0]}")
         raise RowError(f"{folder}: a folder without {STATE}; give a file, or what Dataset.save_to_disk wrote")
     try:
@@ -51,4 +53,7 @@ def _files(folder: Path) -> list[Path]:
     files = state.get("_data_files")
     if not isinstance(files, list) or not all(isinstance(each, dict) and "filename" in each for each in files):
         raise RowError(f"{folder}/{STATE}: no list of _data_files there")
-    return [folder / str(each["filename"]) for each in files]
+    names = [str(each["filename"]) for each in files]
+    if outside := [name for name in names if Path(name).name != name]:
+        raise RowError(f"{folder}/{STATE}: {outside[0]} is not the name of a file in this folder")
+    return [folder / name for name in names]

@@ -83,7 +83,7 @@ def _parquet_records(path: Path) -> Iterator[tuple[str, Any]]:
         ) from error
     try:
         records = parquet.read_table(str(path)).to_pylist()
-    except (OSError, ValueError) as error:  # pyarrow's errors are ValueErrors, those of files OSErrors
+    except Exception as error:  # pyarrow's, those of files, whatever a column's values raise as Python objects
         raise RowError(f"{path}: cannot be read: {error}") from error
     for number, record in enumerate(records, start=1):
         yield f"{path}:{number}", record

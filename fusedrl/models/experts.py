@@ -62,9 +62,12 @@ def read_experts(config: JsonObject) -> Experts | None:
         return None
     _refuse_balancing(config)
     name = next(iter(counts), COUNTS[0])
+    count, per_token = config.size(name), config.size("num_experts_per_tok")
+    if per_token > count:
+        raise ValueError(f"{config.where}: num_experts_per_tok={per_token} exceeds {name}={count}")
     return Experts(
-        count=config.size(name),
-        per_token=config.size("num_experts_per_tok"),
+        count=count,
+        per_token=per_token,
         ffn_hidden_size=config.size("moe_intermediate_size"),
         normalized=config.flag("norm_topk_prob", default=False),
         dense_layers=_dense_layers(config),

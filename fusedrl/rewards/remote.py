@@ -24,6 +24,8 @@ PORTS = {"http": 80, "https": 443}
 SHARE = 0.9  # of a call's limit: the worker says why before it is stopped
 FIRST_PAUSE_S = 0.1
 SHOWN = 200  # characters of an answer in a message
+LARGEST_ANSWER = 1 << 20  # bytes
+PIECE = 1 << 16
 
 
 class RemoteRewardError(RuntimeError):
@@ -42,11 +44,13 @@ def check_url(url: str) -> SplitResult:
     """Its parts. Raises RewardFunctionError."""
     try:
         parts = urlsplit(url)
-        usable = bool(parts.hostname) and parts.port != 0
+        usable = bool(parts.hostname) and parts.port != 0 and url.isascii() and url.isprintable() and " " not in url
     except ValueError:
         usable = False
     if not usable:
-        raise RewardFunctionError(f"{KEY}.path={url}: not an address; write http://HOST:PORT/PATH")
+        raise RewardFunctionError(
+            f"{KEY}.path={url}: not an address; write http://HOST:PORT/PATH, other characters as %20"
+        )
     return parts
 
 
@@ -95,10 +99,13 @@ class RemoteReward:
             connection = self._connected(timeout)
             connection.request("POST", self._target(), body, {"Content-Type": "application/json"})
             response = connection.getresponse()
-            status, answer = response.status, response.read()
+            status, answer = response.status, _read(response, end=time.monotonic() + timeout)
         except (OSError, http.client.HTTPException) as error:
             self._close()
             raise _Again(f"{type(error).__name__}: {error}") from error
+        if len(answer) > LARGEST_ANSWER:
+            self._close()
+            raise RemoteRewardError(f"{self.url}: the answer has more than {LARGEST_ANSWER} bytes")
         text = answer.decode(errors="replace")
         if status == 429 or status >= 500:
             raise _Again(f"status {status}: {text[:SHOWN]}")
@@ -125,3 +132,17 @@ class RemoteReward:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
+
+
+def _read(response: http.client.HTTPResponse, *, end: float) -> bytes:
+    """The answer, up to a byte more than the largest. TimeoutError beyond `end`, however steadily it drips."""
+    answer = b""
+    while len(answer) <= LARGEST_ANSWER and (piece := response.read1(PIECE)):
+        answer += piece
+        if time.monotonic() > end:
+            raise TimeoutError("timed out")
+    if len(answer) <= LARGEST_ANSWER:
+        if response.length:
+            raise http.client.IncompleteRead(answer, response.length)
+        response.read()  # nothing is left; the connection is free for the next call
+    return answer

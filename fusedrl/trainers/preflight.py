@@ -134,7 +134,7 @@ def engine_problems(rollout: EngineConfig, model: Architecture, *, key: str = "a
     """vLLM is asked for and not there, or asked for what our engine of it does not do. model: that generates."""
     if rollout.name != "vllm":
         return []
-    found = [] if (missing := vllm_library.problem()) is None else [missing]
+    found = [] if (missing := vllm_library.problem(key=key)) is None else [missing]
     if (pp := rollout.pipeline_model_parallel_size) > 1:
         told = f"{key}.pipeline_model_parallel_size={pp}"
         found.append(f"{told}: with rollout.name=vllm layers are shared by tensor parallelism alone; set it to 1")

@@ -143,7 +143,8 @@ def _runner(config: PPOConfig, closing: ExitStack) -> RewardRunner | RunnerTeam 
 def _partial(config: PPOConfig, prompts: PromptSource, generator: Generator) -> PartialRollout:
     rollout, batch = config.actor_rollout_ref.rollout, config.data.train_batch_size
     assert rollout.over_sampling_batch_size is not None  # the configuration's check
-    return PartialRollout(prompts, generator, rollout.n, batch, rollout.over_sampling_batch_size)
+    longest = config.data.max_response_length
+    return PartialRollout(prompts, generator, rollout.n, batch, rollout.over_sampling_batch_size, longest)
 
 
 def _controller(algorithm: AlgorithmConfig) -> FixedController | AdaptiveController:

@@ -47,8 +47,8 @@ class ActorConfig:
     ppo_max_token_len_per_gpu: int = token_budget(help="With use_dynamic_bsz")
     ppo_epochs: int = key(1, help="Passes over the samples of a step", at_least=1)
     shuffle: bool = key(True, help="Draw new mini-batches in each epoch over the samples of a step")
-    clip_ratio: float = key(0.2, help="Policy clip range, both sides", above=0)
-    clip_ratio_low: float | None = key(None, help="Lower clip range; null: clip_ratio", above=0, at_most=1)
+    clip_ratio: float = key(0.2, help="Policy clip range, both sides", above=0, below=1)
+    clip_ratio_low: float | None = key(None, help="Lower clip range; null: clip_ratio", above=0, below=1)
     clip_ratio_high: float | None = key(None, help="Upper clip range; null: clip_ratio", above=0)
     clip_ratio_c: float | None = key(
         3.0, help="Dual clip: bound of the ratio where the advantage is negative; null: none", above=1

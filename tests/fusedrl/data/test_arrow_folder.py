@@ -51,6 +51,10 @@ def test_a_folder_of_splits_names_them_and_other_folders_say_what_is_missing(tmp
     (tmp_path / "both" / "dataset_dict.json").write_text('{"splits": ["train", "test"]}')
     with pytest.raises(RowError, match=r"both: a dataset of the splits test, train; name one, .*both/test"):
         read_rows([tmp_path / "both"])
+    (tmp_path / "neither").mkdir()
+    (tmp_path / "neither" / "dataset_dict.json").write_text("{}")
+    with pytest.raises(RowError, match=r"neither: a dataset of several splits, but none of their folders is there"):
+        read_rows([tmp_path / "neither"])
     with pytest.raises(RowError, match=r"a folder without state.json"):
         read_rows([tmp_path])
 
@@ -60,6 +64,8 @@ def test_a_folder_of_splits_names_them_and_other_folders_say_what_is_missing(tmp
     [
         ("[]", r"state\.json"),
         ("{}", r"state\.json: no list of _data_files"),
+        ('{"_data_files": [{"filename": "../rows.arrow"}]}', r"\.\./rows\.arrow is not the name of a file in this"),
+        ('{"_data_files": [{"filename": "/rows.arrow"}]}', "/rows.arrow is not the name of a file in this folder"),
         ('{"_data_files": [{"filename": "gone.arrow"}]}', r"gone\.arrow: cannot be read"),
         ('{"_data_files": [{"filename": "state.json"}]}', r"state\.json: cannot be read"),
         ('{"_data_files": [], "_indices_data_files": [{}]}', "picked by an index file"),
@@ -70,6 +76,21 @@ def test_a_state_that_cannot_be_followed_is_named(tmp_path: Path, state: str, me
     (tmp_path / "state.json").write_text(state)
     with pytest.raises(RowError, match=message):
         read_rows([tmp_path])
+
+
+@pytest.mark.parametrize("kind", ["arrow", "parquet"])
+def test_values_that_no_python_object_can_hold_are_told_in_one_line(tmp_path: Path, kind: str) -> None:
+    days = pyarrow.array([10**9], type=pyarrow.int32()).cast(pyarrow.date32())
+    table = pyarrow.table({"prompt": ["1+1="], "day": days})
+    path = save(tmp_path / "data", [FULL])
+    if kind == "arrow":
+        with pyarrow.ipc.new_stream(str(path / "data-00000-of-00001.arrow"), table.schema) as stream:
+            stream.write_table(table)
+    else:
+        path = tmp_path / "data.parquet"
+        pytest.importorskip("pyarrow.parquet").write_table(table, str(path))
+    with pytest.raises(RowError, match="cannot be read: "):
+        read_rows([path])
 
 
 def test_without_pyarrow_it_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,5 +1,6 @@
 """A reward server of this process, whose answers the response's text decides."""
 
+import contextlib
 import json
 import socket
 import threading
@@ -41,14 +42,28 @@ class Handler(BaseHTTPRequestHandler):
         self.server.asked[action] += 1
         if action == "hang":
             self.server.over.wait()
+        if action == "drip":
+            return self.drip()
         failures, status = rest.split(",") if action == "fails" else ("0", "400" if action == "bad" else "200")
         fails = self.server.asked[action] <= int(failures)
         answer = {"score": 0.5, "given": given["ground_truth"], "path": self.path} if action == "entries" else 0.25
-        text = rest if action in ("bad", "text") else "busy" if fails else json.dumps(answer)
+        large = " " * (2 << 20) if action == "large" else ""
+        text = large or (rest if action in ("bad", "text") else "busy" if fails else json.dumps(answer))
         self.send_response(int(status) if fails or action == "bad" else 200)
-        self.send_header("Content-Length", str(len(text)))
+        self.send_header("Content-Length", str(len(text) + (action == "short")))
         self.end_headers()
-        self.wfile.write(text.encode())
+        with contextlib.suppress(OSError):  # who reads may have had enough
+            self.wfile.write(text.encode())
+        self.close_connection = action == "short"
+
+    def drip(self) -> None:
+        """A byte now and then, for as long as somebody reads."""
+        self.send_response(200)
+        self.send_header("Content-Length", str(1 << 20))
+        self.end_headers()
+        with contextlib.suppress(OSError):
+            while not self.server.over.wait(0.01):
+                self.wfile.write(b" ")
 
     def log_message(self, *arguments: Any) -> None: ...
 
@@ -97,8 +112,20 @@ def test_no_score_is_one_line_of_address_attempts_and_answer(
 
 
 def test_a_server_that_hangs_costs_no_more_than_the_limit_of_a_call(server: Server) -> None:
-    with pytest.raises(RemoteRewardError, match=r"timed out \(1 attempt\)$"):
-        ask(server, "hang", retries=100, limit=0.2)
+    for action in ("hang", "drip"):
+        with pytest.raises(RemoteRewardError, match=r"timed out \(1 attempt\)$"):
+            ask(server, action, retries=100, limit=0.2)
+
+
+def test_an_answer_that_breaks_off_is_asked_for_again(server: Server) -> None:
+    with pytest.raises(RemoteRewardError, match=r"IncompleteRead.*\(2 attempts\)$"):
+        ask(server, "short", retries=1)
+
+
+def test_an_answer_is_read_up_to_a_limit(server: Server) -> None:
+    with pytest.raises(RemoteRewardError, match="the answer has more than 1048576 bytes"):
+        ask(server, "large")
+    assert server.asked.total() == 1
 
 
 def test_a_connection_stays_open_and_a_lost_one_is_opened_again(server: Server) -> None:
@@ -113,7 +140,9 @@ def test_a_connection_stays_open_and_a_lost_one_is_opened_again(server: Server) 
     assert remote("", "number", None) == 0.25
 
 
-@pytest.mark.parametrize("url", ["http://", "http://host:0/", "http://host:port/"])
+@pytest.mark.parametrize(
+    "url", ["http://", "http://host:0/", "http://host:port/", "http://host/a b", "http://host/\u00fc"]
+)
 def test_what_is_no_address_is_refused(url: str) -> None:
     with pytest.raises(RewardFunctionError, match=r"custom_reward_function\.path=http.*: not an address"):
         RemoteReward(url, retries=0, limit=1.0)

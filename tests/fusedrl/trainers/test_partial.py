@@ -65,13 +65,13 @@ class Decoding:
         return {each for each, so_far in tokens.items() if len(so_far) >= self.length(each)}
 
 
-def rollout(*, n: int, batch: int, in_flight: int) -> PartialRollout:
+def rollout(*, n: int, batch: int, in_flight: int, longest: int = 64) -> PartialRollout:
     rows = [PromptRow((10 + i,), "", None, {}) for i in range(ROWS)]
     prompts: Any = SimpleNamespace(train=rows, sampler=RowSampler(size=ROWS, seed=3, shuffle=True))
     generator: Any = SimpleNamespace(
         engine=SimpleNamespace(release_cache=lambda: None), groups=SimpleNamespace(dp=None)
     )
-    return PartialRollout(prompts, generator, n, batch, in_flight)
+    return PartialRollout(prompts, generator, n, batch, in_flight, longest)
 
 
 def steps(
@@ -168,6 +168,8 @@ def test_what_is_carried_comes_back_to_the_bit(monkeypatch: pytest.MonkeyPatch) 
     )
     with pytest.raises(ValueError, match=r"rollout.n=3: the saved state carries prompts of 2 samples"):
         rollout(n=3, batch=2, in_flight=6).restore(plain, tensors.__getitem__)
+    with pytest.raises(ValueError, match=r"data.max_response_length=1: .* responses of up to \d+ tokens; make it at"):
+        rollout(n=2, batch=2, in_flight=6, longest=1).restore(plain, tensors.__getitem__)
 
 
 def test_a_step_that_draws_nothing_leaves_no_mark() -> None:
