@@ -46,8 +46,19 @@ def explain(error: Exception, *, schema: type, folders: Sequence[Path]) -> str:
     return _first_line(error)
 
 
+INSTEAD = {  # keys of verl that nothing here is named after
+    "trainer.n_gpus_per_node": "ranks are the launcher's: torchrun --nproc-per-node N",
+    "trainer.nnodes": "nodes are the launcher's: torchrun --nnodes N",
+    "actor_rollout_ref.actor.strategy": "Megatron-Core is the only one; leave it out",
+    "critic.strategy": "Megatron-Core is the only one; leave it out",
+    "reward_model.reward_manager": "responses are scored one by one, by custom_reward_function; leave it out",
+}
+
+
 def unknown_key(key: str, *, schema: type, choices: Sequence[str] = ()) -> str:
     """The line for a key that the schema does not have. `choices`: groups of config files, valid as keys too."""
+    if key in INSTEAD:
+        return f"{key}: no such key; {INSTEAD[key]}"
     near_group = difflib.get_close_matches(key, choices, n=1, cutoff=0.75)
     near = near_group[0] if near_group else suggest(schema, key)
     return f"{key}: no such key; " + (f"did you mean {near}?" if near else "--help lists all keys")

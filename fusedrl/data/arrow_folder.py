@@ -13,6 +13,7 @@ from typing import Any
 from fusedrl.data.json_object import JsonObject
 from fusedrl.data.rows import RowError
 
+END = b"\xff\xff\xff\xff\0\0\0\0"  # of a stream: pyarrow takes one that breaks off between two batches for whole
 STATE, SPLITS = "state.json", "dataset_dict.json"
 
 
@@ -25,9 +26,12 @@ def arrow_records(folder: Path) -> Iterator[tuple[str, Any]]:
     number = 0
     for path in _files(folder):
         try:
-            batches = [batch.to_pylist() for batch in pyarrow.ipc.open_stream(path.read_bytes())]
+            stream = path.read_bytes()
+            batches = [batch.to_pylist() for batch in pyarrow.ipc.open_stream(stream)]
         except Exception as error:  # whatever a column's values raise as Python objects: unknown time zones, dates
             raise RowError(f"{path}: cannot be read: {error}") from error
+        if not stream.endswith(END):
+            raise RowError(f"{path}: breaks off before its end; save it anew")
         for record in (record for batch in batches for record in batch):
             number += 1
             yield f"{folder}:{number}", record

@@ -3,6 +3,7 @@ what is logged as the score; the parts are logged beside it, unweighted."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 from fusedrl.rewards.function import read_score
@@ -42,8 +43,13 @@ def weighted_function(
     return combined
 
 
+def parts_of(entries: Mapping[str, Any]) -> dict[str, float]:
+    """Each part's own score, by name, among the entries of a result."""
+    return {key.removeprefix(PART): value for key, value in entries.items() if key.startswith(PART)}
+
+
 def part_means(entries: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     """reward/NAME/mean of each part, over the results that have it."""
-    names = dict.fromkeys(key for each in entries for key in each if key.startswith(PART))
-    found = {name: [each[name] for each in entries if name in each] for name in names}
-    return {f"reward/{name.removeprefix(PART)}/mean": math.fsum(parts) / len(parts) for name, parts in found.items()}
+    parts = [parts_of(each) for each in entries]
+    found = {name: [each[name] for each in parts if name in each] for name in dict.fromkeys(chain(*parts))}
+    return {f"reward/{name}/mean": math.fsum(scores) / len(scores) for name, scores in found.items()}

@@ -41,16 +41,16 @@ def check_file(path: str | Path) -> Path:
     return file
 
 
-def load_function(path: str | Path, *, name: str = "compute_score") -> Callable[..., Any]:
-    """Import the file and return its function `name`, checked for the four arguments."""
+def load_function(path: str | Path, *, name: str = "compute_score", key: str = f"{KEY}.name") -> Callable[..., Any]:
+    """Import the file and return its function `name`, checked for the four arguments. key: that gives the name."""
     file = check_file(path)
     function = getattr(_import(file), name, None)
     if not callable(function):
         found = "no such name" if function is None else f"a {type(function).__name__}"
         raise RewardFunctionError(
-            f"{KEY}.name={name}: {file} has {found}; it defines {', '.join(_functions()) or 'no function'}"
+            f"{key}={name}: {file} has {found}; it defines {', '.join(_functions()) or 'no function'}"
         )
-    _check_signature(function, file=file, name=name)
+    _check_signature(function, file=file, name=name, key=key)
     return function
 
 
@@ -122,7 +122,7 @@ def _functions() -> list[str]:
     return [name for name, value in entries if inspect.isfunction(value) and value.__module__ == MODULE_NAME]
 
 
-def _check_signature(function: Callable[..., Any], *, file: Path, name: str) -> None:
+def _check_signature(function: Callable[..., Any], *, file: Path, name: str, key: str) -> None:
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):  # builtins tell no signature: the first call will
@@ -132,7 +132,7 @@ def _check_signature(function: Callable[..., Any], *, file: Path, name: str) -> 
     except TypeError as error:
         wanted = f"{name}({', '.join(ARGUMENTS[:3])}, extra_info=None)"
         raise RewardFunctionError(
-            f"{KEY}.name={name}: {file} defines {name}{signature}, which cannot be called as {wanted}: {error}"
+            f"{key}={name}: {file} defines {name}{signature}, which cannot be called as {wanted}: {error}"
         ) from error
 
 

@@ -50,5 +50,6 @@ class Source:
             return remote
         if not self.weights:
             return load_function(Path(self.path), name=self.name)
-        functions = {name: load_function(Path(self.path), name=name) for name in self.weights}
+        key = f"{KEY}.weights"
+        functions = {name: load_function(Path(self.path), name=name, key=key) for name in self.weights}
         return weighted_function(functions, weights=self.weights)

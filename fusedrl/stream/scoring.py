@@ -11,7 +11,6 @@ import logging
 import queue
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
@@ -60,7 +59,6 @@ class RewardStream:
         self.times = StepTimes()
         self._adding = threading.Lock()
         self.results: dict[int, RewardResult] = {}
-        self.failed: Counter[str] = Counter()
         self._queue: queue.SimpleQueue[SampleState | None] = queue.SimpleQueue()
         self._threads: list[threading.Thread] = []
         self._report: Report | None = None
@@ -70,7 +68,7 @@ class RewardStream:
         return len(self._runners)
 
     def start(self, report: Report, broken: Callable[[str], None]) -> None:
-        self.results, self.failed = {}, Counter()
+        self.results = {}
         self._queue, self._report = queue.SimpleQueue(), report
         self._threads = [
             threading.Thread(target=self._work, args=(runner, self._queue, report, broken), daemon=True)
@@ -108,6 +106,4 @@ class RewardStream:
             if self._report is not report:  # the step ended without this score
                 return
             self.results[sample.sample_id] = result
-            if not result.ok:
-                self.failed[result.status] += 1
             report(sample.sample_id, result.score)

@@ -4,6 +4,7 @@ config.yaml      the whole configuration, resolved          metrics.jsonl   one 
 sizes.json       sizes derived from it                      tensorboard/    the same as curves
 command.txt      the command line                           order.txt/.svg  the order of a step and its drawing
 validation/      samples of the last validations            report.html     all of it on a page (fusedrl.report)
+trace_stepN.json when each op of a step ran, for Perfetto
 previous/N/      the same of earlier runs of this name      huggingface/    the trained model
 checkpoints/     states to go on from (fusedrl.checkpoint.folder) and exported models
 """
@@ -68,7 +69,8 @@ class RunFolder:
 
     def records(self) -> tuple[Path, ...]:
         """What belongs to one run only. Orders and models stay in place: the new run may read them before it writes."""
-        return (self.config, self.sizes, self.command, self.metrics, self.tensorboard, self.validation, self.report)
+        files = (self.config, self.sizes, self.command, self.metrics, self.tensorboard, self.validation, self.report)
+        return (*files, *sorted(self.path.glob("trace_step*.json")))
 
 
 def open_run_folder(

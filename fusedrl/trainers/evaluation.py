@@ -98,11 +98,7 @@ class Evaluation:
             "prompts": len(self.rows),
             "too_long": self.too_long,
             "n": rollout.n,
-            "temperature": temperature_of(rollout),
-            "top_p": rollout.top_p,
-            "top_k": rollout.top_k,
-            "max_response_length": config.data.max_response_length,
-            "seed": config.trainer.seed,
+            **drawn_by(rollout, config.data, config.trainer),
             "confidence": config.evaluation.confidence,
             "failed_calls": judged.failed_calls,
             "lengths": judged.lengths(),
@@ -126,6 +122,17 @@ def sampling_params(
         seed=run.seed,
         step=STEP,
     )
+
+
+def drawn_by(rollout: GenerationConfig, data: PromptDataConfig, run: RunConfig) -> dict[str, object]:
+    """What of the configuration the tokens depend on, besides model and prompts; for a record."""
+    return {
+        "temperature": temperature_of(rollout),
+        "top_p": rollout.top_p,
+        "top_k": rollout.top_k,
+        "max_response_length": data.max_response_length,
+        "seed": run.seed,
+    }
 
 
 def figure_lines(told: Sequence[Told], *, confidence: float) -> list[str]:

@@ -3,6 +3,7 @@
     val-core/SOURCE/acc/mean@8  best@8/mean  maj@8/mean  pass@8         of the variable that counts, at the full n
     val-aux/SOURCE/acc/std@8  best@4/mean ..  worst@8/mean ..  pass@4   its others
     val-aux/SOURCE/reward/mean@8 ..                                     the score, where the function tells acc, too
+    val-aux/SOURCE/reward/NAME/mean@8 ..                                a part of a weighted function; a failed call: 0
 
 The variable that counts is "acc" where the reward function tells it, else "reward", its score. verl has no pass@k; its
 maj@k votes among k random draws, ours among all n. Of one response there is mean@1 alone: nothing else can be said.
@@ -62,6 +63,8 @@ def _of_source(
 ) -> Iterator[tuple[str, list[float]]]:
     tells_acc = any(verdict.acc is not None for prompt in prompts for verdict in prompt)
     variables = {"reward": [[verdict.score for verdict in prompt] for prompt in prompts]}
+    for part in dict.fromkeys(name for prompt in prompts for verdict in prompt for name in verdict.parts):
+        variables[f"reward/{part}"] = [[verdict.parts.get(part, 0.0) for verdict in prompt] for prompt in prompts]
     core = "reward"
     if tells_acc:
         variables["acc"] = [[verdict.accuracy for verdict in prompt] for prompt in prompts]

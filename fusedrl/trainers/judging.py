@@ -90,5 +90,6 @@ def sample_lines(judged: Judged, *, decode: Callable[[Sequence[int]], str]) -> l
 
 def _said(verdict: Verdict) -> dict[str, object]:
     """What the function left out is left out."""
-    told = {"score": verdict.score, "acc": verdict.acc, "pred": verdict.pred, "failure": verdict.failure}
+    parts = {f"reward/{name}": value for name, value in verdict.parts.items()}
+    told = {"score": verdict.score, "acc": verdict.acc, "pred": verdict.pred, "failure": verdict.failure, **parts}
     return {name: value for name, value in told.items() if value is not None}

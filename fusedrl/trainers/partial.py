@@ -78,7 +78,7 @@ class PartialRollout:
     n: int
     batch: int
     in_flight: int
-    longest: int  # response tokens
+    longest: int
     groups: list[Group] = field(default_factory=list)  # older first
 
     def run(self, step: int, *, params: SamplingParams) -> tuple[list[PromptRow], list[Completion], dict[str, float]]:

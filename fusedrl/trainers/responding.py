@@ -22,9 +22,8 @@ from fusedrl.config.schema import GenerateConfig
 from fusedrl.data.tokenizer import Tokenizer
 from fusedrl.models.hf_folder import HfFolder
 from fusedrl.rollout.requests import Completion
-from fusedrl.trainers.evaluation import sampling_params
+from fusedrl.trainers.evaluation import drawn_by, sampling_params
 from fusedrl.trainers.generation import Generator
-from fusedrl.trainers.judging import temperature_of
 from fusedrl.trainers.prompting import PromptRow
 from fusedrl.trainers.response_file import ResponseFile
 
@@ -105,11 +104,7 @@ def request_of(config: GenerateConfig, rows: Sequence[PromptRow]) -> dict[str, A
         "rows": len(rows),
         "prompts": hashlib.sha256(prompts).hexdigest(),
         "n": rollout.n,
-        "temperature": temperature_of(rollout),
-        "top_p": rollout.top_p,
-        "top_k": rollout.top_k,
-        "max_response_length": config.data.max_response_length,
-        "seed": config.trainer.seed,
+        **drawn_by(rollout, config.data, config.trainer),
         "tokens": output.tokens,
         "logprobs": output.logprobs,
     }

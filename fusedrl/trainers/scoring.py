@@ -5,8 +5,8 @@ throws or gives no number costs its own sample: it gets the configured score, an
 """
 
 import threading
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from queue import Empty, Queue
 from typing import Any
 
@@ -16,7 +16,7 @@ from torch import Tensor
 
 from fusedrl.config.schema import CustomRewardFunctionConfig, EvaluateConfig, PPOConfig
 from fusedrl.parallel.comm import broadcast_object
-from fusedrl.rewards.combine import part_means
+from fusedrl.rewards.combine import part_means, parts_of
 from fusedrl.rewards.function import VERIFIER
 from fusedrl.rewards.runner import RewardRunner
 from fusedrl.rewards.sample import RewardResult, RewardSample
@@ -39,19 +39,21 @@ class Scores:
 class Verdict:
     """What the reward function says of one response; acc and pred where the dict that it returns has them.
 
-    failure: why the call gave no score of its own; `score` is the configured one then.
+    parts: of several weighted functions, each one's own score. failure: why the call gave no score of its own; `score`
+    is the configured one then.
     """
 
     score: float
     acc: float | None = None
     pred: str | None = None  # the answer that the function read out of the response, verl's name
     failure: str | None = None
+    parts: Mapping[str, float] = field(default_factory=dict)
 
     @staticmethod
     def of(result: RewardResult) -> "Verdict":
         acc, pred = result.extra.get("acc"), result.extra.get("pred")
         failure = None if result.ok else f"{result.status}: {result.detail}"
-        return Verdict(result.score, acc, None if pred is None else str(pred), failure)
+        return Verdict(result.score, acc, None if pred is None else str(pred), failure, parts_of(result.extra))
 
     @property
     def accuracy(self) -> float:
@@ -101,52 +103,61 @@ def score(runner: RewardRunner | RunnerTeam | None, samples: Sequence[RewardSamp
 
     `runner` lives on rank 0; what other ranks pass does not count.
     """
-    results = [RewardResult(sample.sample_id, 0.0) for sample in samples] if runner is None else runner.score(samples)
-    mine = {
-        "score": [result.score for result in results],
-        "failed": sum(not result.ok for result in results),
-        "parts": part_means([result.extra for result in results]),
-    }
-    found = broadcast_object(mine)
-    score_B = torch.tensor(found["score"], dtype=torch.float32)
-    return Scores(score_B, {"reward/failed_calls": float(found["failed"]), **found["parts"]})
+
+    def make() -> dict[str, Any]:
+        found = [RewardResult(each.sample_id, 0.0) for each in samples] if runner is None else runner.score(samples)
+        return {"score": [result.score for result in found], "metrics": call_metrics(found)}
+
+    told = _from_rank_0(make)
+    return Scores(torch.tensor(told["score"], dtype=torch.float32), told["metrics"])
+
+
+def call_metrics(results: Sequence[RewardResult]) -> dict[str, float]:
+    """Failed calls, and the mean of each part of a weighted function."""
+    failed = sum(not result.ok for result in results)
+    return {"reward/failed_calls": float(failed), **part_means([result.extra for result in results])}
 
 
 def judge(runner: RewardRunner | RunnerTeam | None, samples: Sequence[RewardSample]) -> list[Verdict] | None:
-    """The same call in full, for validation and evaluation; None without a function. A collective of all ranks.
+    """The same calls in full, for validation and evaluation; None without a function. A collective of all ranks."""
 
-    However long it takes: the other ranks hear each PULSE_S seconds that it goes on, and do not give rank 0 up.
+    def make() -> list[dict[str, Any]] | None:
+        return None if runner is None else [asdict(Verdict.of(result)) for result in runner.score(samples)]
+
+    found = _from_rank_0(make)
+    return None if found is None else [Verdict(**each) for each in found]
+
+
+def _from_rank_0(make: Callable[[], Any]) -> Any:
+    """What rank 0 makes, plain values, on every rank. A collective of all ranks.
+
+    However long it takes: the others hear each PULSE_S seconds that it goes on, and do not give rank 0 up.
     """
-    if not broadcast_object(runner is not None):
-        return None
     if dist.get_rank() == 0:
-        assert runner is not None
-        answer: Queue[list[Verdict] | BaseException] = Queue()
-        threading.Thread(target=_judge, args=(runner, samples, answer), daemon=True).start()
-        return _announced(answer)
-    while (found := broadcast_object(None)) is None:
+        return _announced(make)
+    while not (heard := broadcast_object(None)):
         pass
-    return [Verdict(**each) for each in found]
+    return heard[0]
 
 
-def _judge(
-    runner: RewardRunner | RunnerTeam, samples: Sequence[RewardSample], answer: "Queue[list[Verdict] | BaseException]"
-) -> None:
-    try:
-        answer.put([Verdict.of(result) for result in runner.score(samples)])
-    except BaseException as error:
-        answer.put(error)
-
-
-def _announced(answer: "Queue[list[Verdict] | BaseException]") -> list[Verdict]:
+def _announced(make: Callable[[], Any]) -> Any:
     """Rank 0's part: wait and say so, then tell."""
+    answer: Queue[tuple[Any, BaseException | None]] = Queue()
+    threading.Thread(target=_answer, args=(make, answer), daemon=True).start()
     while True:
         try:
-            found = answer.get(timeout=PULSE_S)
+            found, error = answer.get(timeout=PULSE_S)
             break
         except Empty:
-            broadcast_object(None)
-    if isinstance(found, BaseException):
-        raise found
-    broadcast_object([asdict(verdict) for verdict in found])
+            broadcast_object([])
+    if error is not None:
+        raise error
+    broadcast_object([found])
     return found
+
+
+def _answer(make: Callable[[], Any], answer: "Queue[tuple[Any, BaseException | None]]") -> None:
+    try:
+        answer.put((make(), None))
+    except BaseException as error:
+        answer.put((None, error))

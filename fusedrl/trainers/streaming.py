@@ -39,7 +39,7 @@ from fusedrl.trainers.readers import Readers
 from fusedrl.trainers.retokenizing import CUT
 from fusedrl.trainers.roles import Role
 from fusedrl.trainers.samples import Samples, gather_samples
-from fusedrl.trainers.scoring import Scores, reward_sample
+from fusedrl.trainers.scoring import Scores, call_metrics, reward_sample
 
 logger = logging.getLogger(__name__)
 
@@ -145,9 +145,8 @@ class SampleStream:
         return reward_sample(rows[state.sample_id // n], sample_id=state.sample_id, text=self._decode(tokens))
 
     def _scores(self, found: StreamResult) -> Scores:
-        failed = broadcast_object(None if self._scorer is None else self._scorer.failed.total())
-        score_B = torch.tensor(found.scores, dtype=torch.float32)
-        return Scores(score_B, {"reward/failed_calls": float(failed or 0)})
+        mine = [] if self._scorer is None else list(self._scorer.results.values())
+        return Scores(torch.tensor(found.scores, dtype=torch.float32), broadcast_object(call_metrics(mine)))
 
     def _inferred(self, found: StreamResult) -> dict[str, Tensor]:
         """[B, width] with zeros beyond each response; [B, 1] of what is one number a sample."""

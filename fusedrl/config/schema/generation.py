@@ -3,24 +3,14 @@
 from dataclasses import dataclass
 
 from fusedrl.config.schema.fields import REQUIRED, key
+from fusedrl.config.schema.parallel import LayersConfig
 from fusedrl.config.schema.policy import EngineConfig
 from fusedrl.config.schema.trainer import RESUME_MODES, WEEK_S
 
 
 @dataclass(frozen=True)
-class GeneratingModelConfig:
+class GeneratingModelConfig(LayersConfig):
     path: str = key(REQUIRED, help="Hugging Face folder (config.json, safetensors, tokenizer) of the model")
-    dtype: str = key("float32", help="Data type of the weights and activations", choices=("float32", "bfloat16"))
-    transformer_impl: str = key(
-        "auto",
-        help="Layers: Transformer Engine's, Megatron's local ones, or the former where they work",
-        choices=("auto", "local", "transformer_engine"),
-    )
-    attention_backend: str = key(
-        "auto",
-        help="Attention of Transformer Engine's layers; local layers: unfused",
-        choices=("auto", "flash", "fused", "unfused"),
-    )
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,24 @@ from fusedrl.config.schema.fields import key
 
 
 @dataclass(frozen=True)
-class MegatronConfig:
+class LayersConfig:
+    """What a model's layers are and compute in."""
+
+    dtype: str = key("float32", help="Data type of the weights and activations", choices=("float32", "bfloat16"))
+    transformer_impl: str = key(
+        "auto",
+        help="Layers: Transformer Engine's, Megatron's local ones, or the former where they work",
+        choices=("auto", "local", "transformer_engine"),
+    )
+    attention_backend: str = key(
+        "auto",
+        help="Attention of Transformer Engine's layers, the same for all models; local layers: unfused",
+        choices=("auto", "flash", "fused", "unfused"),
+    )
+
+
+@dataclass(frozen=True)
+class MegatronConfig(LayersConfig):
     """Layout of one model. The data-parallel size is what is left: ranks / (tensor x context x pipeline)."""
 
     tensor_model_parallel_size: int = key(
@@ -58,17 +75,6 @@ class MegatronConfig:
         choices=("uniform", "block"),
     )
     recompute_num_layers: int = key(1, help="With full: layers of a unit (uniform) or of a stage (block)", at_least=1)
-    dtype: str = key("float32", help="Data type of the weights and activations", choices=("float32", "bfloat16"))
-    transformer_impl: str = key(
-        "auto",
-        help="Layers: Transformer Engine's, Megatron's local ones, or the former where they work",
-        choices=("auto", "local", "transformer_engine"),
-    )
-    attention_backend: str = key(
-        "auto",
-        help="Attention of Transformer Engine's layers, the same for all models; local layers: unfused",
-        choices=("auto", "flash", "fused", "unfused"),
-    )
     gradient_accumulation_fusion: bool | None = key(
         None, help="Weight gradients added by apex's kernel; null: where it is there"
     )

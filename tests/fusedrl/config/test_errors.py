@@ -25,6 +25,10 @@ def problems(*overrides: str, config_dir: Path | None = None) -> tuple[str, ...]
         ("+critic.optim.lrr=3", "critic.optim.lrr: no such key; did you mean critic.optim.lr?"),
         ("++critic.optim.lrr=3", "critic.optim.lrr: no such key; did you mean critic.optim.lr?"),
         ("paralel=pp2", "paralel: no such key; did you mean parallel?"),
+        (
+            "+trainer.n_gpus_per_node=8",
+            "trainer.n_gpus_per_node: no such key; ranks are the launcher's: torchrun --nproc-per-node N",
+        ),
         ("qqqqqq=1", "qqqqqq: no such key; --help lists all keys"),
         ("critic.ppo_epochs=x", "critic.ppo_epochs: 'x' is not a whole number"),
         ("critic.ppo_epochs=1.5", "critic.ppo_epochs: '1.5' is not a whole number"),

@@ -93,6 +93,13 @@ def test_values_that_no_python_object_can_hold_are_told_in_one_line(tmp_path: Pa
         read_rows([path])
 
 
+def test_a_stream_that_breaks_off_between_two_batches_is_no_whole_one(tmp_path: Path) -> None:
+    path = save(tmp_path / "data", [FULL] * 4) / "data-00000-of-00001.arrow"
+    path.write_bytes(path.read_bytes()[:-8])
+    with pytest.raises(RowError, match=r"\.arrow: breaks off before its end; save it anew"):
+        read_rows([tmp_path / "data"])
+
+
 def test_without_pyarrow_it_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(RowError, match=r"needs pyarrow \(pip install fusedrl\[parquet\]\)"):

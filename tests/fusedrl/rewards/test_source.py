@@ -42,7 +42,10 @@ def test_a_worker_gets_the_source_it_was_started_with(tmp_path: Path) -> None:
 
 
 def test_weights_of_what_is_not_there_and_of_a_server_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(RewardFunctionError, match=r"has no such name; it defines right, short"):
+    with pytest.raises(
+        RewardFunctionError,
+        match=r"^custom_reward_function\.weights=long: .* has no such name; it defines right, short",
+    ):
         source(tmp_path, weights={"long": 1.0}).load(limit=1.0)
     with pytest.raises(ValueError, match=r"weights.right is inf"):
         source(tmp_path, weights={"right": float("inf")}).checked()

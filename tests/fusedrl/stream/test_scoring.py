@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fusedrl.rewards.runner import RewardRunner
-from fusedrl.rewards.sample import RewardResult, RewardSample
+from fusedrl.rewards.sample import RewardResult, RewardSample, count
 from fusedrl.stream.messages import SampleState
 from fusedrl.stream.scoring import RewardStream
 
@@ -68,7 +68,7 @@ def test_what_hangs_throws_or_gives_no_number_costs_its_sample_alone(
     for runner in runners:
         runner.close()
     assert reports.scores == {1: -7.0, 2: -7.0, 3: -7.0, 4: -7.0, 5: 5.0, 6: 6.0}
-    assert stream.failed == {"timeout": 1, "error": 1, "invalid": 2}
+    assert count(stream.results.values()) | {"ok": 0} == {"ok": 0, "error": 1, "invalid": 2, "timeout": 1, "died": 0}
     assert stream.results[5].ok
     for sample_id in (1, 2, 3, 4):
         assert f"prompt-{sample_id}" in caplog.text

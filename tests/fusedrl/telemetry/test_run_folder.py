@@ -22,10 +22,13 @@ def test_each_earlier_run_is_set_aside_under_its_own_number(tmp_path: Path) -> N
     for run in range(3):
         folder = opened(tmp_path, text=f"run: {run}\n")
         assert not folder.metrics.exists()
+        assert not list(tmp_path.glob("trace_step*.json"))
         folder.metrics.write_text(f"{run}")
+        (tmp_path / f"trace_step{run}.json").write_text("[]")
         folder.tensorboard.mkdir()
     assert [(tmp_path / "previous" / f"{n}" / "config.yaml").read_text() for n in (1, 2)] == ["run: 0\n", "run: 1\n"]
     assert [(tmp_path / "previous" / f"{n}" / "metrics.jsonl").read_text() for n in (1, 2)] == ["0", "1"]
+    assert (tmp_path / "previous/2/trace_step1.json").exists()
     assert folder.config.read_text() == "run: 2\n"
 
 

@@ -1,3 +1,5 @@
+import pytest
+
 from fusedrl.trainers.figures import figures, values_of
 from fusedrl.trainers.prompting import PromptRow
 from fusedrl.trainers.repeats import best_of, pass_at_k
@@ -64,6 +66,14 @@ def test_a_failed_call_is_no_right_response_whatever_its_score() -> None:
     found = values_of(figures([row("a")], [*told(1), failed], n=2))
     assert found["val-core/a/acc/mean@2"] == 0.5
     assert found["val-aux/a/reward/mean@2"] == 0.75  # the configured score
+
+
+def test_parts_of_a_weighted_function_are_told_beside_it_and_a_failed_call_has_none() -> None:
+    verdicts = [Verdict(1.2, parts={"right": 1.0, "short": 1.0}), Verdict(0.2, parts={"right": 0.0, "short": 1.0})]
+    found = values_of(figures([row("a")] * 3, [*verdicts, Verdict(-1.0, failure="died")], n=1))
+    assert found["val-core/a/reward/mean@1"] == pytest.approx(0.4 / 3)
+    assert found["val-aux/a/reward/right/mean@1"] == 1 / 3
+    assert found["val-aux/a/reward/short/mean@1"] == 2 / 3
 
 
 def test_rows_without_a_data_source_have_verl_s_name() -> None:

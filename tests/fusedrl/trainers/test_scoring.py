@@ -7,7 +7,7 @@ import pytest
 from fusedrl.rewards.function import VERIFIER
 from fusedrl.rewards.sample import RewardResult, RewardSample
 from fusedrl.trainers import scoring
-from fusedrl.trainers.scoring import Verdict, function_path, judge
+from fusedrl.trainers.scoring import Verdict, function_path, judge, score
 from tests.fusedrl.config.conftest import changed, ppo
 
 
@@ -15,6 +15,8 @@ def test_a_verdict_has_what_the_function_told_beside_the_score() -> None:
     plain, full = RewardResult("0", 0.5), RewardResult("0", 0.5, extra={"acc": 1.0, "pred": 7, "other": "x"})
     assert Verdict.of(plain) == Verdict(0.5, acc=None, pred=None, failure=None)
     assert Verdict.of(full) == Verdict(0.5, acc=1.0, pred="7", failure=None)
+    weighted = RewardResult("0", 0.7, extra={"part/right": 0.5, "part/short": 1.0, "seen": 1})
+    assert Verdict.of(weighted) == Verdict(0.7, parts={"right": 0.5, "short": 1.0})
     failed = Verdict.of(RewardResult("0", -1.0, "timeout", "no answer in 1 s"))
     assert failed == Verdict(-1.0, failure="timeout: no answer in 1 s")
 
@@ -47,30 +49,36 @@ class Patient:
 
     def hear(self, value: Any) -> Any:
         self.told.append(value)
-        if self.told.count(None) == 2:
+        if self.told.count([]) == 2:
             self.heard_twice.set()
         return value
 
 
-def test_the_others_hear_that_a_long_scoring_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("full", [True, False])
+def test_the_others_hear_that_a_long_scoring_goes_on(monkeypatch: pytest.MonkeyPatch, full: bool) -> None:
     runner: Any = Patient()
     monkeypatch.setattr(scoring, "broadcast_object", runner.hear)
     monkeypatch.setattr(scoring.dist, "get_rank", lambda: 0)
     monkeypatch.setattr(scoring, "PULSE_S", 0.001)
-    found = judge(runner, [RewardSample("0", "a", "x"), RewardSample("1", "a", "y")])
-    assert found == [Verdict(0.5, acc=1.0)] * 2
-    assert runner.told[0] is True
-    assert runner.told[1:3] == [None, None]
-    assert runner.told[-1] == [{"score": 0.5, "acc": 1.0, "pred": None, "failure": None}] * 2
+    samples = [RewardSample("0", "a", "x"), RewardSample("1", "a", "y")]
+    if full:
+        assert judge(runner, samples) == [Verdict(0.5, acc=1.0)] * 2
+    else:
+        assert score(runner, samples).score_B.tolist() == [0.5, 0.5]
+    assert runner.told[:2] == [[], []]
+    verdict = {"score": 0.5, "acc": 1.0, "pred": None, "failure": None, "parts": {}}
+    scores = {"score": [0.5, 0.5], "metrics": {"reward/failed_calls": 0.0}}
+    assert runner.told[-1] == [[verdict] * 2 if full else scores]
 
 
 def test_another_rank_waits_for_the_verdicts_and_an_error_of_the_runner_is_raised(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    heard = iter([True, None, None, [{"score": 1.0, "acc": None, "pred": "7", "failure": None}], False])
+    verdict = {"score": 1.0, "acc": None, "pred": "7", "failure": None, "parts": {"right": 1.0}}
+    heard = iter([[], [], [[verdict]], [None]])
     monkeypatch.setattr(scoring, "broadcast_object", lambda value: next(heard))
     monkeypatch.setattr(scoring.dist, "get_rank", lambda: 1)
-    assert judge(None, []) == [Verdict(1.0, pred="7")]
+    assert judge(None, []) == [Verdict(1.0, pred="7", parts={"right": 1.0})]
     assert judge(None, []) is None  # there is no function
 
     def broken(samples: Any) -> Any:
@@ -78,5 +86,6 @@ def test_another_rank_waits_for_the_verdicts_and_an_error_of_the_runner_is_raise
 
     monkeypatch.setattr(scoring, "broadcast_object", lambda value: value)
     monkeypatch.setattr(scoring.dist, "get_rank", lambda: 0)
-    with pytest.raises(RuntimeError, match="the reward runner is closed"):
-        judge(SimpleNamespace(score=broken), [])  # type: ignore[arg-type]
+    for ask in (judge, score):
+        with pytest.raises(RuntimeError, match="the reward runner is closed"):
+            ask(SimpleNamespace(score=broken), [])  # type: ignore[operator]

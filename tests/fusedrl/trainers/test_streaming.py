@@ -10,6 +10,7 @@ import torch
 
 from fusedrl.config.schema import RolloutConfig
 from fusedrl.config.schema.policy import StreamConfig
+from fusedrl.rewards.sample import RewardResult
 from fusedrl.rollout.requests import Completion
 from fusedrl.rollout.sampling import SamplingParams
 from fusedrl.stream.client import StreamError
@@ -150,7 +151,9 @@ def test_a_step_gives_the_engine_and_the_models_their_rest_and_tells_its_lengths
         _choice=SimpleNamespace(
             next=lambda requests, migrates: (Policy(r_t=3 * migrates, m=2), GUESS), observe=done.append
         ),
-        _scorer=SimpleNamespace(failed=SimpleNamespace(total=lambda: 2)),
+        _scorer=SimpleNamespace(
+            results={0: RewardResult("0", 0.5, extra={"part/right": 0.25}), 1: RewardResult("1", 1.5, "timeout")}
+        ),
         _or_tell=lambda run: run(),
         **dict.fromkeys(("_place", "_engine"), None),
         _scored=True,
@@ -172,7 +175,7 @@ def test_a_step_gives_the_engine_and_the_models_their_rest_and_tells_its_lengths
     assert done == ["cache", "readers", [1, 2]]
     assert found.samples.response_lengths_B.tolist() == [1, 2]
     assert found.scores.score_B.tolist() == [0.5, 1.5]
-    assert found.scores.metrics == {"reward/failed_calls": 2.0}
+    assert found.scores.metrics == {"reward/failed_calls": 1.0, "reward/right/mean": 0.25}
     assert found.timing_s == {"timing_s/gen": 3.0, "timing_s/stream": 4.0}
     told = {name.partition("/")[2]: value for name, value in found.metrics.items()}
     assert (told["rollout_idle_ratio"], told["migration_threshold"], told["migration_destinations"]) == (0.25, 3.0, 2.0)
