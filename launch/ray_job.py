@@ -153,10 +153,14 @@ class Job:
     def run(self, command: Sequence[str]) -> int:
         import ray
 
-        seats = [Seat(*each) for each in ray.get([actor.seat.remote() for actor in self.actors])]
-        order = in_order(seats)
-        self.actors = [self.actors[each] for each in order]
-        port = ray.get(self.actors[0].free_port.remote())
+        limit = self.options.wait
+        try:
+            seats = [Seat(*each) for each in ray.get([actor.seat.remote() for actor in self.actors], timeout=limit)]
+            order = in_order(seats)
+            self.actors = [self.actors[each] for each in order]
+            port = ray.get(self.actors[0].free_port.remote(), timeout=limit)
+        except ray.exceptions.GetTimeoutError:
+            fail(f"the cluster started no {self.options.ranks} actors within {limit:g} s (--wait)")
         given = environments(
             [seats[each] for each in order], port=port, threads=max(1, int(self.options.cpus_per_rank))
         )
@@ -193,7 +197,9 @@ def parse(argv: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
     parser.add_argument("--gpus-per-rank", type=int, help="default: 1 where the cluster has GPUs, else 0")
     parser.add_argument("--cpus-per-rank", type=float, default=1, help="also the threads of a rank (1)")
     parser.add_argument("--strategy", default="PACK", choices=["PACK", "SPREAD", "STRICT_PACK", "STRICT_SPREAD"])
-    parser.add_argument("--wait", type=float, default=600.0, help="seconds to wait for the cluster's resources (600)")
+    parser.add_argument(
+        "--wait", type=float, default=600.0, help="seconds to wait for the cluster and its actors (600)"
+    )
     parser.add_argument("command", nargs=argparse.REMAINDER, help="MODULE key=value ...")
     options = parser.parse_args(argv)
     if options.ranks < 1:
