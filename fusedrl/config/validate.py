@@ -28,6 +28,7 @@ from fusedrl.config.check_layout import (
 )
 from fusedrl.config.check_overlap import check_overlap, check_ppo_overlap
 from fusedrl.config.check_partial import check_partial
+from fusedrl.config.check_ptx import check_ptx
 from fusedrl.config.check_shaping import check_shaping
 from fusedrl.config.check_stream import check_stream
 from fusedrl.config.derive import total_steps
@@ -51,6 +52,7 @@ def check_ppo(config: PPOConfig, *, world: int, models: Mapping[str, ModelNumber
         *check_ppo_overlap(config),
         *check_stream(config, world=world, models=models),
         *check_partial(config),
+        *check_ptx(config, world=world, models=models),
         *check_ppo_batches(config, world=world, models=models),
         *check_data(config.data, validates=validates),
         *check_sampling(config.actor_rollout_ref.rollout.val_kwargs, key="actor_rollout_ref.rollout.val_kwargs"),

@@ -39,6 +39,7 @@ from fusedrl.trainers.outputs import Outputs
 from fusedrl.trainers.partial import PartialRollout, corrected
 from fusedrl.trainers.planning import Planner
 from fusedrl.trainers.prompting import PromptRow, PromptSource
+from fusedrl.trainers.ptx import Ptx
 from fusedrl.trainers.report import step_metrics
 from fusedrl.trainers.retokenizing import CUT, Retokenizer
 from fusedrl.trainers.roles import Role, TrainedRole
@@ -56,7 +57,7 @@ class PPO:
     """A PPO run on this rank. Critic, reference and reward are None where the configuration does not use them.
 
     stream: with rollout.inference=instances; it has the frozen models, then. partial: with rollout.partial_rollout.
-    retokenizer: where the reward model reads tokens of its own.
+    retokenizer: where the reward model reads tokens of its own. ptx: where the actor learns given answers beside.
     """
 
     config: PPOConfig
@@ -72,6 +73,7 @@ class PPO:
     stream: SampleStream | None
     retokenizer: Retokenizer | None
     partial: PartialRollout | None
+    ptx: Ptx | None
     kl: FixedController | AdaptiveController
     logger: MetricsLogger
     outputs: Outputs
@@ -297,7 +299,8 @@ class PPO:
     def plan(self, samples: Samples, *, step: int) -> None:
         """Lengths are known: the search for the update's orders begins, beside rewards and inference."""
         learners = self._learners(step)
-        ahead = [shapes_ahead(learners, samples, rows_N) for rows_N in self._mini_batches(samples, step)]
+        rows = enumerate(self._mini_batches(samples, step))
+        ahead = [shapes_ahead(learners, samples, rows_N, number=number) for number, rows_N in rows]
         self.planner.prepare([{name: (learners[name].role, each[name]) for name in learners} for each in ahead])
 
     def update(self, experience: Experience, *, step: int) -> list[Update]:
@@ -305,8 +308,8 @@ class PPO:
         learners = self._learners(step)
         profiled = step in self.config.trainer.profile_steps
         options: dict[str, Any] = {"executor": self.executor, "planner": self.planner, "measure_memory": profiled}
-        rows = self._mini_batches(experience.samples, step)
-        updates = [update(learners, experience, rows_N, **options) for rows_N in rows]
+        rows = enumerate(self._mini_batches(experience.samples, step))
+        updates = [update(learners, experience, rows_N, number=number, **options) for number, rows_N in rows]
         if profiled:
             self.outputs.save_trace(step, [each.report for each in updates])
         return updates
@@ -322,7 +325,7 @@ class PPO:
         )
 
     def _learners(self, step: int) -> dict[str, Learner]:
-        learners = {} if step <= self.config.trainer.critic_warmup else {"actor": self._actor_learner()}
+        learners = {} if step <= self.config.trainer.critic_warmup else {"actor": self._actor_learner(step)}
         return learners if self.critic is None else learners | {"critic": self._critic_learner(self.critic)}
 
     def _critic_learner(self, critic: TrainedRole) -> Learner:
@@ -333,13 +336,15 @@ class PPO:
 
         return Learner(critic, config.ppo_micro_batch_size_per_gpu, loss, self._budget("critic"))
 
-    def _actor_learner(self) -> Learner:
+    def _actor_learner(self, step: int) -> Learner:
         config, temperature = self.config.actor_rollout_ref.actor, self.config.actor_rollout_ref.rollout.temperature
 
         def loss(mask_NR: Tensor) -> losses.LossFunction:
             return losses.policy_loss(config, mask_NR, actor=self.actor, temperature=temperature)
 
-        return Learner(self.actor, config.ppo_micro_batch_size_per_gpu, loss, self._budget("actor"))
+        cut: dict[str, Any] = {"micro_batch": config.ppo_micro_batch_size_per_gpu, "budget": self._budget("actor")}
+        beside = None if self.ptx is None else self.ptx.beside(self.actor, step=step, **cut)
+        return Learner(self.actor, loss=loss, beside=beside, **cut)
 
     def validate(self, step: int) -> dict[str, float]:
         """Figures of the held-out prompts by data source, under val_kwargs' sampling (greedy by default). Without a

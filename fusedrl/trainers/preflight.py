@@ -24,6 +24,7 @@ from fusedrl.config.schema import (
     SFTConfig,
 )
 from fusedrl.config.validate import check_ppo, check_rm, check_sft
+from fusedrl.data.files import read_rows
 from fusedrl.data.tokenizer import Tokenizer, has_tokenizer
 from fusedrl.models.architecture import Architecture
 from fusedrl.models.hf_folder import HfFolder
@@ -38,6 +39,7 @@ from fusedrl.trainers.costs import planned_cost
 from fusedrl.trainers.new_model import new_architecture
 from fusedrl.trainers.pairing import pair_source, preferences_of
 from fusedrl.trainers.prompting import example_source, prompt_source, rows_of
+from fusedrl.trainers.ptx import make_ptx
 from fusedrl.trainers.resuming import identity, resume_problems
 from fusedrl.trainers.retokenizing import KEY, make_retokenizer
 from fusedrl.trainers.roles import implementation_of, stage_options
@@ -219,9 +221,12 @@ def attempt(check: Callable[[], object]) -> list[str]:
 
 def _read_rows(config: PPOConfig, warm_start: SFTConfig | None) -> None:
     if warm_start is None:
-        prompt_source(config.data, Tokenizer(config.actor_rollout_ref.model.path))
-    else:
-        rows_of(config.data)  # the tokenizer comes with the model that SFT makes
+        tokenizer = Tokenizer(config.actor_rollout_ref.model.path)
+        prompt_source(config.data, tokenizer)
+        make_ptx(config, tokenizer, steps=1)
+    else:  # the tokenizer comes with the model that SFT makes
+        rows_of(config.data)
+        read_rows(config.actor_rollout_ref.actor.ptx.files)
 
 
 def _read_as_text(config: PPOConfig) -> None:

@@ -27,6 +27,7 @@ from fusedrl.trainers.partial import PartialRollout
 from fusedrl.trainers.planning import Planner
 from fusedrl.trainers.ppo import PPO
 from fusedrl.trainers.prompting import PromptSource, prompt_source
+from fusedrl.trainers.ptx import make_ptx
 from fusedrl.trainers.records import open_records
 from fusedrl.trainers.resuming import ppo_identity
 from fusedrl.trainers.retokenizing import make_retokenizer, retokenizing_line
@@ -78,6 +79,7 @@ def ppo_run(config: PPOConfig, *, command: list[str]) -> Iterator[tuple[PPO, int
             stream=make_stream(config, actor, copies, generator, runner, prompts, retokenizer) if streams else None,
             retokenizer=retokenizer,
             partial=_partial(config, prompts, generator) if rollout.partial_rollout else None,
+            ptx=make_ptx(config, prompts.tokenizer, steps=sizes.updates_per_step),
             kl=_controller(config.algorithm),
             logger=logger,
             outputs=Outputs(Path(config.trainer.default_local_dir), config.actor_rollout_ref.model.path),

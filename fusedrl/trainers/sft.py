@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from fusedrl.config.budgets import sft_budget
+from fusedrl.config.budgets import Budget, sft_budget
 from fusedrl.config.schema import SFTConfig
 from fusedrl.data.sft import Batch, collate
 from fusedrl.models.logprob import token_log_probs
@@ -36,7 +36,9 @@ class SFT(OneModelRun):
 
     def step(self) -> tuple[dict[str, float], int]:
         batch = self.source.next(self.config.data.train_batch_size)
-        work = Work(self._microbatches(batch), loss=sft_loss(self.model, batch.label_mask_BS))
+        rows, budget = self.config.data.micro_batch_size_per_gpu, sft_budget(self.config)
+        microbatches = label_batches(self.model, batch, micro_batch=rows, budget=budget)
+        work = Work(microbatches, loss=sft_loss(self.model, batch.label_mask_BS))
         found, of_step = self.optimize(work)
         named = {name if "/" in name else f"train/{name}": value for name, value in of_step.items()}
         return found | named, int(batch.lengths_B.sum())
@@ -57,17 +59,17 @@ class SFT(OneModelRun):
             labels += float(count(mask_BR))
         return {"val/loss": total / labels} if labels else {}
 
-    def _microbatches(self, batch: Batch) -> list[MicroBatch]:
-        rows, budget = self.config.data.micro_batch_size_per_gpu, sft_budget(self.config)
-        groups = replica_groups(self.model, batch.lengths_B, micro_batch=rows, budget=budget)
-        fields, device = {"label_mask": batch.label_mask_BS}, self.model.device
-        return gather_microbatches(
-            batch.tokens_BS, lengths_B=batch.lengths_B, groups=groups, fields=fields, device=device
-        )
+
+def label_batches(model: Role, batch: Batch, *, micro_batch: int, budget: Budget | None) -> list[MicroBatch]:
+    """This replica's micro-batches of a batch."""
+    groups = replica_groups(model, batch.lengths_B, micro_batch=micro_batch, budget=budget)
+    fields, device = {"label_mask": batch.label_mask_BS}, model.device
+    return gather_microbatches(batch.tokens_BS, lengths_B=batch.lengths_B, groups=groups, fields=fields, device=device)
 
 
-def sft_loss(model: Role, label_mask_BS: Tensor) -> LossFunction:
-    """Mean negative log-likelihood of the labels of the whole batch, whose mask is given."""
+def sft_loss(model: Role, label_mask_BS: Tensor, *, weight: float = 1.0, metric: str = "train/loss") -> LossFunction:
+    """Mean negative log-likelihood of the labels of the whole batch, whose mask is given, times `weight`; the metric is
+    told without it."""
     labels = normalizer(label_mask(label_mask_BS), mode="token-mean")
 
     tokens, options = model.pipeline.tokens, {"tp_group": model.groups.tp, "vocab_size": model.vocab_size}
@@ -76,6 +78,6 @@ def sft_loss(model: Role, label_mask_BS: Tensor) -> LossFunction:
         logp = token_log_probs(logits, next_tokens(tokens, batch), **options)
         logp_BS = tokens.spread(logp, batch)[:, :-1]  # the last token predicts none
         share = aggregate(-logp_BS, label_mask(batch["label_mask"]), normalizer=labels)
-        return share, {"train/loss": share.detach()}
+        return weight * share, {metric: share.detach()}
 
     return loss

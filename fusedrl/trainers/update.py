@@ -5,7 +5,7 @@
 Shapes: B samples of the step, N rows of a mini-batch, R response tokens.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -25,6 +25,7 @@ from fusedrl.rl import batching
 from fusedrl.trainers.cutting import replica_groups
 from fusedrl.trainers.experience import Experience
 from fusedrl.trainers.planning import Planner
+from fusedrl.trainers.ptx import joined
 from fusedrl.trainers.roles import TrainedRole
 from fusedrl.trainers.samples import Samples
 
@@ -37,12 +38,16 @@ class LossMaker(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Learner:
-    """A model in the update: its micro-batch size in samples, or a budget of tokens instead, and its loss."""
+    """A model in the update: its micro-batch size in samples, or a budget of tokens instead, and its loss.
+
+    beside: by the number of a mini-batch in the step, further work of the same pass with a loss of its own (ptx.py).
+    """
 
     role: TrainedRole
     micro_batch: int
     loss: LossMaker
     budget: Budget | None = None
+    beside: Callable[[int], Work] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,12 +72,16 @@ def mini_batches(samples: Samples, *, size: int, epochs: int, shuffle: bool, see
         yield from order_B.split(size)
 
 
-def shapes_ahead(learners: Mapping[str, Learner], samples: Samples, rows_N: Tensor) -> dict[str, Shapes]:
+def shapes_ahead(
+    learners: Mapping[str, Learner], samples: Samples, rows_N: Tensor, *, number: int = 0
+) -> dict[str, Shapes]:
     """The shapes of this rank's micro-batches of a mini-batch: known with the samples, before there is experience."""
-    return {
-        name: planned_shapes(each.role.pipeline.tokens, _microbatches(each, samples, rows_N, fields={}))
-        for name, each in learners.items()
-    }
+
+    def microbatches(learner: Learner) -> list[MicroBatch]:
+        found = _microbatches(learner, samples, rows_N, fields={})
+        return found if learner.beside is None else [*found, *learner.beside(number).microbatches]
+
+    return {name: planned_shapes(each.role.pipeline.tokens, microbatches(each)) for name, each in learners.items()}
 
 
 def update(
@@ -82,10 +91,11 @@ def update(
     *,
     executor: Executor,
     planner: Planner,
+    number: int = 0,
     measure_memory: bool = False,
 ) -> Update:
-    """Train every learner on the rows of one mini-batch, in one pass. A collective of all ranks."""
-    work = {name: _work(learner, experience, rows_N) for name, learner in learners.items()}
+    """Train every learner on the rows of one mini-batch, number `number` of the step. A collective of all ranks."""
+    work = {name: _work(learner, experience, rows_N, number) for name, learner in learners.items()}
     program = planner.program({name: (learners[name].role, each) for name, each in work.items()})
     models = {name: learner.role.trained for name, learner in learners.items()}
     result = train_pass(executor, program, work, models=models, measure_memory=measure_memory)
@@ -102,10 +112,11 @@ def update(
     return Update(program, report, metrics, planner.figures)
 
 
-def _work(learner: Learner, experience: Experience, rows_N: Tensor) -> Work:
+def _work(learner: Learner, experience: Experience, rows_N: Tensor, number: int) -> Work:
     mask_NR = experience.samples.mask_BR[rows_N]
     microbatches = _microbatches(learner, experience.samples, rows_N, fields=experience.fields())
-    return Work(microbatches, loss=learner.loss(mask_NR))
+    work = Work(microbatches, loss=learner.loss(mask_NR))
+    return work if learner.beside is None else joined(work, learner.beside(number))
 
 
 def _microbatches(

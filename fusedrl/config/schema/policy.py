@@ -36,6 +36,18 @@ class PolicyLossConfig:
 
 
 @dataclass(frozen=True)
+class PtxConfig:
+    """Given answers that the actor learns beside the policy loss (PPO-ptx), so that it does not forget them."""
+
+    coeff: float = key(0.0, help="Weight of their negative log-likelihood in the actor's loss; 0: none", at_least=0)
+    files: list[str] = key([], help="jsonl or parquet files of prompt and answer, as those of SFT")
+    batch_size: int | None = key(
+        None, help="SAMPLES of each optimizer step; null: as many as ppo_mini_batch_size", at_least=1
+    )
+    max_length: int = key(1024, help="Longest sample (prompt and answer), in tokens", at_least=2)
+
+
+@dataclass(frozen=True)
 class ActorConfig:
     ppo_mini_batch_size: int = key(
         256,
@@ -56,6 +68,7 @@ class ActorConfig:
     policy_loss: PolicyLossConfig = group(PolicyLossConfig, help="The loss of a token")
     loss_agg_mode: str = key("token-mean", help="How the loss of tokens becomes one number", choices=LOSS_AGG_MODES)
     entropy_coeff: float = key(0.0, help="Weight of the entropy bonus")
+    ptx: PtxConfig = group(PtxConfig, help="Given answers beside the policy loss")
     use_kl_loss: bool = key(False, help="Add the KL to the reference to the policy loss")
     kl_loss_coef: float = key(0.001, help="Weight of that KL", at_least=0)
     kl_loss_type: str = key(
