@@ -21,7 +21,8 @@ COLLECTIVES = {
     "new_group",
     "reduce_scatter_tensor",
 }
-RANK_ALONE = ("get_rank()", ".rank()", "writes", "speaks")  # in a condition: true on some ranks of a group only
+# in a condition: true on some ranks of a group only
+RANK_ALONE = ("get_rank()", ".rank()", "writes", "speaks", "leads()", "holds()", ".place()")
 MEMBERS = {"fusedrl/pipeline/messages.py"}  # its condition is "this rank is in the group", which is whom it concerns
 
 

@@ -8,11 +8,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-import torch.distributed as dist
-
 from fusedrl.checkpoint.folder import STATE, candidates, state_folder
 from fusedrl.checkpoint.manifest import DamagedCheckpoint, Manifest, damage, read_manifest
 from fusedrl.parallel.comm import all_gather_object, broadcast_object
+from fusedrl.parallel.team import current
 
 
 @dataclass(frozen=True)
@@ -59,7 +58,8 @@ def state_of(path: Path) -> Path:
 def _problem(folder: Path) -> str | None:
     """The first thing wrong with a state, the same on every rank."""
     try:
-        mine = next(damage(folder, read_manifest(folder), part=dist.get_rank(), parts=dist.get_world_size()), None)
+        part, parts = current().place(), current().size
+        mine = next(damage(folder, read_manifest(folder), part=part, parts=parts), None)
     except DamagedCheckpoint as error:
         mine = str(error)
     return next((each for each in all_gather_object(mine) if each is not None), None)

@@ -17,14 +17,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import torch.distributed as dist
-
 from fusedrl.checkpoint import folder as names
 from fusedrl.checkpoint.atomic import publish_folder
 from fusedrl.checkpoint.manifest import Manifest, write_manifest
 from fusedrl.checkpoint.snapshot import Snapshot, rank_file
 from fusedrl.checkpoint.tensor_file import Written, write_tensors
 from fusedrl.parallel.comm import all_gather_object
+from fusedrl.parallel.team import current, leads
 
 
 class SaveError(RuntimeError):
@@ -81,7 +80,7 @@ class Saver:
         beside = self._beside(step)
         self._on_rank_0(step, lambda: _make_empty(beside))
         taken = snapshot()
-        path = beside / rank_file(dist.get_rank())
+        path = beside / rank_file(current().place())
         stood_still = time.perf_counter() - began
         self._writing = _Writing(step, path, taken, command, values, stood_still)
         if not self.asynchronous:
@@ -111,7 +110,7 @@ class Saver:
 
     def _commit(self, mine: _Writing, written: list[Written], *, seconds: float) -> None:
         files = {rank_file(rank): each for rank, each in enumerate(written)}
-        manifest = Manifest(mine.command, mine.step, dist.get_world_size(), mine.values, files)
+        manifest = Manifest(mine.command, mine.step, current().size, mine.values, files)
         self._on_rank_0(mine.step, lambda: self._publish(manifest))
         stood_still = mine.stood_still_s + (0.0 if self.asynchronous else seconds)
         size = f"{manifest.bytes / 1e6:.1f} MB"
@@ -132,7 +131,7 @@ class Saver:
 
     def _on_rank_0(self, step: int, do: Callable[[], None]) -> None:
         error = None
-        if dist.get_rank() == 0:
+        if leads():
             try:
                 do()
             except OSError as failed:
@@ -141,12 +140,12 @@ class Saver:
 
     def _check(self, step: int, errors: list[str | None]) -> None:
         """The same on all ranks."""
-        found = {rank: error for rank, error in enumerate(errors) if error is not None}
+        found = {rank: error for rank, error in zip(current().ranks, errors, strict=True) if error is not None}
         if not found:
             return
         rank, error = next(iter(found.items()))
         self._writing = None
-        if dist.get_rank() == 0:
+        if leads():
             shutil.rmtree(self._beside(step), ignore_errors=True)
         latest = names.latest_step(self.checkpoints)
         stays = "no state was saved before" if latest is None else f"the state of step {latest} stays the last good one"

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-import torch.distributed as dist
 from torch import Tensor
 
 from fusedrl.checkpoint.pieces import (
@@ -25,6 +24,7 @@ from fusedrl.checkpoint.tensor_file import read_metadata, read_part
 from fusedrl.models.optimizer_state import MOMENTS, VALUE, Kept, kept, restore
 from fusedrl.models.rng_state import random_states, restore_random_states
 from fusedrl.models.training import TrainableModel
+from fusedrl.parallel.team import leads
 from fusedrl.rollout.handover import describe
 from fusedrl.rollout.reshard import Shard
 
@@ -46,7 +46,7 @@ def rank_file(rank: int) -> str:
 def take_snapshot(models: Mapping[str, TrainableModel], beside: Mapping[str, Tensor] | None = None) -> Snapshot:
     """Copies this rank's share of all models. beside: flat CPU tensors of the run, fp32 or bytes, the same on every
     rank and never changed; rank 0 writes them."""
-    tensors = {f"{RUN}/{name}": tensor for name, tensor in (beside or {}).items() if dist.get_rank() == 0}
+    tensors = {f"{RUN}/{name}": tensor for name, tensor in (beside or {}).items() if leads()}
     fragments: dict[str, list[Fragment]] = {}
     for name, model in models.items():
         fragments[name] = []

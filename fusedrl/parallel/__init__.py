@@ -1,4 +1,5 @@
-"""Who works together: layouts (tp, pp, dp), the rank map, process groups per model, small collectives on bytes.
+"""Who works together: teams, layouts (tp, pp, dp), the rank map, process groups per model, small collectives on bytes.
 
-layout.py is plain arithmetic (no torch); groups.py makes the process groups and installs megatron_patches.
+team.py says which ranks are meant by "all". layout.py is plain arithmetic (no torch); groups.py makes the process
+groups and installs megatron_patches.
 """

@@ -1,7 +1,8 @@
 """Small collectives on bytes and on plain objects, without pickle.
 
 torch's `*_object` collectives unpickle what arrives; these carry msgpack (None, bool, int, float, str, bytes, list,
-dict) and so can run nothing. Lengths travel first, then one padded byte tensor.
+dict) and so can run nothing. Lengths travel first, then one padded byte tensor. Without a group they are collectives
+of the current team (fusedrl.parallel.team), and the source is its first rank.
 """
 
 from typing import Any
@@ -10,9 +11,12 @@ import msgpack
 import torch
 import torch.distributed as dist
 
+from fusedrl.parallel.team import current
+
 
 def all_gather_bytes(payload: bytes, *, group: dist.ProcessGroup | None = None) -> list[bytes]:
     """Every member's bytes, by rank in the group."""
+    group = group or current().group
     lengths = _gather_lengths(len(payload), group)
     width = max(lengths)
     if width == 0:
@@ -25,8 +29,9 @@ def all_gather_bytes(payload: bytes, *, group: dist.ProcessGroup | None = None) 
     return [_to_bytes(part[:length]) for part, length in zip(parts, lengths, strict=True)]
 
 
-def broadcast_bytes(payload: bytes | None, *, src: int = 0, group: dist.ProcessGroup | None = None) -> bytes:
+def broadcast_bytes(payload: bytes | None, *, src: int | None = None, group: dist.ProcessGroup | None = None) -> bytes:
     """The bytes of global rank `src`; the others pass None."""
+    src, group = current().first if src is None else src, group or current().group
     sends = dist.get_rank() == src
     assert sends == (payload is not None), f"exactly rank {src} gives the payload"
     length = torch.tensor([len(payload or b"")], dtype=torch.int64, device=_device(group))
@@ -43,8 +48,9 @@ def all_gather_object(value: Any, *, group: dist.ProcessGroup | None = None) -> 
     return [unpack(part) for part in all_gather_bytes(pack(value), group=group)]
 
 
-def broadcast_object(value: Any, *, src: int = 0, group: dist.ProcessGroup | None = None) -> Any:
+def broadcast_object(value: Any, *, src: int | None = None, group: dist.ProcessGroup | None = None) -> Any:
     """The value of global rank `src` on every member; what the others pass is ignored."""
+    src = current().first if src is None else src
     return unpack(broadcast_bytes(pack(value) if dist.get_rank() == src else None, src=src, group=group))
 
 

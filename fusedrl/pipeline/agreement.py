@@ -1,6 +1,6 @@
-"""One order for all ranks: rank 0 makes it, the others are told, and all check that they plan the same work.
+"""One order for all ranks of a team: its first makes it, the others are told, and all check that they plan alike.
 
-    rank 0   make() --text--> all ranks        every rank: digest of (its own problem, the text it got), compared
+    first    make() --text--> all ranks        every rank: digest of (its own problem, the text it got), compared
 
 A rank that built another problem would run other messages, and the job would hang: it ends with one line instead.
 """
@@ -9,9 +9,8 @@ import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-import torch.distributed as dist
-
 from fusedrl.parallel.comm import all_gather_object, broadcast_object
+from fusedrl.parallel.team import current, leads
 from schedules.order import Order
 from schedules.problem import Problem
 
@@ -30,14 +29,16 @@ def agree_order(problem: Problem, make: Callable[[], Made]) -> Made:
 
     Raises ValueError on all ranks where it does on rank 0, or where the ranks' problems differ.
     """
-    told = broadcast_object(_made_text(problem, make) if dist.get_rank() == 0 else None)
+    told = broadcast_object(_made_text(problem, make) if leads() else None)
     mine = hashlib.sha256(f"{problem.digest} {told}".encode()).hexdigest()[:16]
     digests = all_gather_object(mine)
     if "error" in told:
         raise ValueError(told["error"])
-    if others := [rank for rank, digest in enumerate(digests) if digest != digests[0]]:
+    if others := [at for at, digest in enumerate(digests) if digest != digests[0]]:
+        ranks = current().ranks
         raise ValueError(
-            f"ranks {others} plan other work than rank 0 (digest {digests[others[0]]}, not {digests[0]}): "
+            f"ranks {[ranks[at] for at in others]} plan other work than rank {ranks[0]} "
+            f"(digest {digests[others[0]]}, not {digests[0]}): "
             "start all ranks with one configuration and one version"
         )
     return Made(Order.from_text(told["order"], problem), told["figures"], told["final"])

@@ -1,4 +1,4 @@
-"""The clocks of ranks, brought to rank 0's: what is added to a rank's times, and how wrong that may be.
+"""The clocks of a team's ranks, brought to its first's: what is added to a rank's times, and how wrong that may be.
 
 Ranks of one host read one clock: offset 0, error 0. Between hosts the zeros are unrelated, so the first rank of each
 further host is asked for its time, some rounds in turn:
@@ -21,6 +21,7 @@ import torch
 import torch.distributed as dist
 
 from fusedrl.parallel.comm import broadcast_object
+from fusedrl.parallel.team import current, leads
 
 ROUNDS = 16
 
@@ -48,13 +49,14 @@ def host_id() -> str:
 
 
 def align(hosts: Sequence[str], *, clock: Callable[[], int] = time.perf_counter_ns) -> Alignment:
-    """hosts: every rank's host_id(), by rank. A collective of all ranks; ranks of one host exchange nothing."""
+    """hosts: every rank's host_id(), by its place in the team. Ranks of one host exchange
+    nothing. A collective of the team."""
     first = {host: hosts.index(host) for host in dict.fromkeys(hosts)}
     found = {hosts[0]: [0, 0]}
-    for host, rank in list(first.items())[1:]:
-        if dist.get_rank() == 0:
-            found[host] = _ask(rank, clock)
-        elif dist.get_rank() == rank:
+    for host, place in list(first.items())[1:]:
+        if leads():
+            found[host] = _ask(current().ranks[place], clock)
+        elif current().place() == place:
             _tell(clock)
     if len(first) > 1:
         found = broadcast_object(found)
@@ -67,8 +69,8 @@ def _ask(rank: int, clock: Callable[[], int]) -> list[int]:
     best: list[int] = []
     for _ in range(ROUNDS):
         before = clock()
-        dist.send(theirs, rank)
-        dist.recv(theirs, rank)
+        dist.send(theirs, rank, group=current().group)
+        dist.recv(theirs, rank, group=current().group)
         told = int(theirs)
         after = clock()
         error = -(-(after - before) // 2)
@@ -80,9 +82,9 @@ def _ask(rank: int, clock: Callable[[], int]) -> list[int]:
 def _tell(clock: Callable[[], int]) -> None:
     for _ in range(ROUNDS):
         token = torch.zeros(1, dtype=torch.int64, device=_device())
-        dist.recv(token, 0)
+        dist.recv(token, current().first, group=current().group)
         token.fill_(clock())
-        dist.send(token, 0)
+        dist.send(token, current().first, group=current().group)
 
 
 def _device() -> torch.device:

@@ -203,7 +203,7 @@ def _check_work(planned: Model, work: Work) -> None:
 
 
 def _agreed_serial(device: torch.device) -> int:
-    """A number that names this executor on all ranks, also where processes made different ones before."""
+    """A number that names this executor on all ranks of the job, also where processes made different ones before."""
     serial = torch.tensor([next(_serial)], device=device)
     dist.all_reduce(serial, op=dist.ReduceOp.MAX)
     return int(serial)

@@ -5,6 +5,8 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
+from fusedrl.parallel.team import current
+
 
 def gpu_tokens(model: Any, *, share: float, max_length: int, max_rows: int) -> int | None:
     """Tokens in `share` of the memory that is free now, on the GPU that has least; a collective of all ranks.
@@ -17,7 +19,7 @@ def gpu_tokens(model: Any, *, share: float, max_length: int, max_rows: int) -> i
     torch.cuda.empty_cache()
     free, _ = torch.cuda.mem_get_info(device)
     found = torch.tensor([int(free * share) // token_bytes(model)], device=device)
-    dist.all_reduce(found, op=dist.ReduceOp.MIN)
+    dist.all_reduce(found, op=dist.ReduceOp.MIN, group=current().group)
     return int(found) if int(found) < max_rows * max_length else None
 
 

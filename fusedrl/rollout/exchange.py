@@ -12,6 +12,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from fusedrl.parallel.team import current
 from fusedrl.rollout.reshard import Piece
 
 
@@ -34,10 +35,12 @@ class Traffic:
 
 
 class Exchange:
-    """Moves pieces between named tensors of the ranks of the default group, all of which call `run` alike."""
+    """Moves pieces between named tensors of the ranks of a team, the one that is current when this is made; all of them
+    call `run` alike."""
 
     def __init__(self, source: Mapping[str, Tensor], target: Mapping[str, Tensor]) -> None:
         self._source, self._target, self._rank = source, target, dist.get_rank()
+        self._group = current().group
 
     @torch.no_grad()
     def run(self, pieces: Iterable[Piece]) -> Traffic:
@@ -45,7 +48,7 @@ class Exchange:
         outgoing, incoming, local = self._mine(pieces)
         buffers = {peer: self._pack(group) for peer, group in outgoing.items()}
         arrivals = {peer: self._empty(group) for peer, group in incoming.items()}
-        requests = _post(buffers, arrivals)
+        requests = _post(buffers, arrivals, group=self._group)
         for piece in local:
             self._target_view(piece).copy_(self._source_view(piece))
         for request in requests:
@@ -99,8 +102,10 @@ class Exchange:
             start += piece.bytes
 
 
-def _post(buffers: Mapping[int, Tensor], arrivals: Mapping[int, Tensor]) -> list[Any]:
+def _post(
+    buffers: Mapping[int, Tensor], arrivals: Mapping[int, Tensor], *, group: dist.ProcessGroup | None
+) -> list[Any]:
     """Start all messages of a round at once: no order among them can block."""
-    operations = [dist.P2POp(dist.irecv, buffer, peer) for peer, buffer in sorted(arrivals.items())]
-    operations += [dist.P2POp(dist.isend, buffer, peer) for peer, buffer in sorted(buffers.items())]
+    operations = [dist.P2POp(dist.irecv, buffer, peer, group) for peer, buffer in sorted(arrivals.items())]
+    operations += [dist.P2POp(dist.isend, buffer, peer, group) for peer, buffer in sorted(buffers.items())]
     return dist.batch_isend_irecv(operations) if operations else []

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from fusedrl.models.parameter_gather import settle
 from fusedrl.parallel.comm import all_gather_object
+from fusedrl.parallel.team import current, whole
 from fusedrl.rollout.exchange import Exchange, Traffic
 from fusedrl.rollout.reshard import Shard, Span, plan, rounds
 
@@ -36,7 +37,8 @@ class HandOverReport:
 
 
 class HandOver:
-    """The hand-over of one pair of models. Making it and `run` are collectives of all ranks of the default group.
+    """The hand-over of one pair of models. Making it and `run` are collectives of the team that is current while it is
+    made.
 
     `source` or `target` is None on a rank that holds no part of it.
     """
@@ -120,9 +122,12 @@ def _whole_model_name(name: str, model: Any) -> str:
 
 
 def gather_shards(shards: list[Shard]) -> list[list[Shard]]:
-    """What each rank of the default group describes."""
+    """What each rank of the job describes; nothing of those outside the current team, whose collective it is."""
+    found: list[list[Shard]] = [[] for _ in whole().ranks]
     gathered = all_gather_object([asdict(shard) for shard in shards])
-    return [[_from_plain(plain) for plain in of_rank] for of_rank in gathered]
+    for rank, of_rank in zip(current().ranks, gathered, strict=True):
+        found[rank] = [_from_plain(plain) for plain in of_rank]
+    return found
 
 
 def _from_plain(plain: Mapping[str, Any]) -> Shard:

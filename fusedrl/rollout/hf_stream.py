@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from fusedrl.models.architecture import Architecture
 from fusedrl.models.parameter_gather import settle
 from fusedrl.models.weights import from_locals, rule_for
+from fusedrl.parallel.team import current, whole
 from fusedrl.rollout.exchange import Exchange, Traffic
 from fusedrl.rollout.handover import BUCKET_BYTES, describe, gather_shards
 from fusedrl.rollout.reshard import VOCABULARY, Shard, Span, plan, rounds
@@ -32,7 +33,7 @@ class HfStream:
         shards = gather_shards(describe(source))
         self.source, self._arch = source, arch
         self._wanted = whole_parameters(shards, arch=arch)
-        pieces = plan(shards, [self._wanted] * len(shards))
+        pieces = plan(shards, [self._wanted if rank in current().ranks else [] for rank in whole().ranks])
         self._rounds = rounds(pieces, bucket_bytes=bucket_bytes)
         self._pieces = Counter(piece.target_name for piece in pieces if piece.target == dist.get_rank())
         self.traffic = Traffic()

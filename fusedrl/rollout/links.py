@@ -26,6 +26,7 @@ from torch import Tensor
 
 from fusedrl.parallel.comm import all_gather_object
 from fusedrl.parallel.pipeline_view import stage_ranks
+from fusedrl.parallel.team import on, whole
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,7 +155,9 @@ def _steps(stages: int) -> list[tuple[int, int]]:
 def _open(ranks: Sequence[int], *, timeout_s: float) -> tuple[Any, Any]:
     """Two groups for each pipeline of the job, made in one sequence on all ranks; this rank's."""
     mine: list[Any] = []
-    lines = dict.fromkeys(tuple(sorted(line)) for line in all_gather_object(list(ranks)))
+    with on(whole()):  # as new_group is
+        everyone = all_gather_object(list(ranks))
+    lines = dict.fromkeys(tuple(sorted(line)) for line in everyone)
     for line in lines:
         for _ in range(2):
             group = dist.new_group(list(line), timeout=timedelta(seconds=timeout_s))

@@ -15,6 +15,8 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from fusedrl.parallel.team import current
+
 
 @dataclass(frozen=True)
 class Stat:
@@ -55,11 +57,12 @@ def summary(name: str, stat: Stat) -> dict[str, float]:
 
 
 def all_reduce(stats: Mapping[str, Stat], *, group: dist.ProcessGroup | None = None) -> dict[str, Stat]:
-    """Each stat over all ranks of `group`. Every rank names the same stats, with Stat() where it has no numbers.
+    """Each stat over all ranks of `group`, by default the current team's. Every rank names the same stats, with
+    Stat() where it has no numbers.
 
     Raises ValueError on all ranks where the names differ; a plain collective would hang there.
     """
-    names = sorted(stats)
+    names, group = sorted(stats), group or current().group
     _check_names(names, group=group)
     if not names:
         return {}

@@ -15,7 +15,6 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-import torch.distributed as dist
 from torch import Tensor
 
 from fusedrl.checkpoint.choose import Saved, exactly, last_good
@@ -27,6 +26,7 @@ from fusedrl.config.schema import BaseTrainerConfig, Config
 from fusedrl.data.sampler import RowSampler
 from fusedrl.models.optimizer_state import adam_steps
 from fusedrl.parallel.comm import all_gather_object
+from fusedrl.parallel.team import current, leads
 from fusedrl.trainers.resuming import changes, check_keys, check_same, checkpoints_of
 from fusedrl.trainers.roles import TrainedRole
 from fusedrl.trainers.stopping import Stopped, asked_anywhere
@@ -91,7 +91,7 @@ class Checkpoints:
             self.say,
             timeout_s=_PATIENCE * trainer.timeout_s,  # the other ranks wait in a collective meanwhile
         )
-        if dist.get_rank() == 0:
+        if leads():
             remove_leftovers(checkpoints)
 
     @property
@@ -114,9 +114,9 @@ class Checkpoints:
         restore_models(folder, manifest.files, trained, counts)
         for name, model in trained.items():
             model.restore_progress(**values["models"][name]["progress"])
-        alike = manifest.world == dist.get_world_size() and values["layouts"] == self._layouts()
+        alike = manifest.world == current().size and values["layouts"] == self._layouts()
         if alike:
-            restore_random(folder, rank=dist.get_rank())
+            restore_random(folder, rank=current().place())
         self._tell(values, alike=alike)
         return dict(values["run"])
 

@@ -4,6 +4,7 @@ import torch
 import torch.distributed as dist
 
 from fusedrl.config.schema import ScheduleConfig
+from fusedrl.parallel.team import current
 
 _MIB = 2**20
 
@@ -23,7 +24,7 @@ def shared_cap(device: torch.device, *, share: float, before: float | None) -> f
     It only falls, so that orders made within it stay valid: optimizer states come with the first step.
     """
     least = torch.tensor([free_memory(device)], dtype=torch.float64, device=device)
-    dist.all_reduce(least, op=dist.ReduceOp.MIN)
+    dist.all_reduce(least, op=dist.ReduceOp.MIN, group=current().group)
     cap = round(share * float(least) / _MIB, 1)
     return cap if before is None else min(before, cap)
 

@@ -12,11 +12,10 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-import torch.distributed as dist
-
 from fusedrl.checkpoint.atomic import write_file
 from fusedrl.config.schema import EvaluateConfig, GenerationConfig, PromptDataConfig, RunConfig
 from fusedrl.data.tokenizer import Tokenizer
+from fusedrl.parallel.team import leads
 from fusedrl.rewards.runner import RewardRunner
 from fusedrl.rollout.sampling import SamplingParams
 from fusedrl.trainers.confidence import Interval, interval
@@ -64,7 +63,7 @@ class Evaluation:
             self.generator, self.rows, n=config.rollout.n, params=params, runner=self.runner, decode=decode
         )
         told = self.tell(judged.figures(right_at=config.evaluation.right_at, ks=config.evaluation.k))
-        if dist.get_rank() == 0:
+        if leads():
             self.save(judged, told, seconds=perf_counter() - began)
         return told
 

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from fusedrl.config.budgets import Budget
 from fusedrl.models.logprob import entropy, token_log_probs
+from fusedrl.parallel.team import current
 from fusedrl.pipeline.executor import Executor, Work
 from fusedrl.pipeline.microbatch import MicroBatch, gather_microbatches
 from fusedrl.pipeline.tokens import next_tokens
@@ -115,5 +116,5 @@ def _everywhere(outputs: Mapping[int, Tensor], rows_N: Tensor, *, inference: Inf
     whole_BKW = torch.zeros(size, len(inference.names), inference.width, device=inference.role.device)
     if outputs and inference.role.pipeline.speaks(dist.get_rank()):
         whole_BKW[rows_N.to(whole_BKW.device)] = torch.cat([outputs[m] for m in sorted(outputs)]).float()
-    dist.all_reduce(whole_BKW)
+    dist.all_reduce(whole_BKW, group=current().group)
     return whole_BKW.cpu()

@@ -11,7 +11,6 @@ from datetime import timedelta
 from typing import Any
 
 import torch
-import torch.distributed as dist
 
 from fusedrl.config.schema import EngineConfig, GeneratingModelConfig
 from fusedrl.models.architecture import Architecture
@@ -20,6 +19,7 @@ from fusedrl.models.hf_import import load_hf
 from fusedrl.models.implementation import Implementation
 from fusedrl.parallel.groups import ProcessGroupCollection, build_groups
 from fusedrl.parallel.layout import Layout
+from fusedrl.parallel.team import current
 from fusedrl.rollout.cache_budget import gpu_tokens
 from fusedrl.rollout.handover import HandOverReport
 from fusedrl.rollout.megatron import MegatronEngine
@@ -108,7 +108,7 @@ def implementation_of_model(model: GeneratingModelConfig) -> Implementation:
 
 def _place(config: EngineConfig, *, key: str, timeout_s: float) -> tuple[Layout, ProcessGroupCollection]:
     tp, pp = config.tensor_model_parallel_size, config.pipeline_model_parallel_size
-    layout = Layout.for_world(dist.get_world_size(), tp=tp, pp=pp, key=key)
+    layout = Layout.for_world(current().size, tp=tp, pp=pp, key=key)
     return layout, build_groups(layout, timeout=timedelta(seconds=timeout_s), key=key)
 
 

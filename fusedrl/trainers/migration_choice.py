@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-import torch.distributed as dist
 
 from fusedrl.config.schema import RolloutConfig
 from fusedrl.parallel.comm import broadcast_object
+from fusedrl.parallel.team import leads
 from fusedrl.rollout.requests import Request
 from fusedrl.rollout.spread import assign
 from fusedrl.rollout.step_times import StepTimes
@@ -79,7 +79,7 @@ class MigrationChoice:
         if threshold is not None and destinations is not None:
             return replace(policy, r_t=threshold, m=destinations)
         told = None
-        if dist.get_rank() == 0:
+        if leads():
             stream = self._config.stream
             options = {"unit_size": stream.unit_size, "chunk_tokens": stream.chunk_tokens}
             self._tail.simulator = Simulator(costs, **options)

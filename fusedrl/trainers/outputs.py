@@ -15,6 +15,7 @@ import yaml
 
 from fusedrl.checkpoint.atomic import publish_folder, write_file
 from fusedrl.models.hf_export import export_hf
+from fusedrl.parallel.team import current, leads
 from fusedrl.pipeline.program import Program
 from fusedrl.pipeline.results import PassReport
 from fusedrl.pipeline.trace import save_chrome_trace
@@ -36,7 +37,7 @@ class Outputs:
 
     def save_order(self, program: Program) -> None:
         """The first training pass's problem, order and drawing; later calls do nothing."""
-        if self._order_saved or dist.get_rank() != 0:
+        if self._order_saved or not leads():
             return
         self._order_saved = True
         problem, order = program.problem, program.order
@@ -47,7 +48,7 @@ class Outputs:
 
     def save_trace(self, step: int, reports: Sequence[PassReport]) -> None:
         """A step's training passes, one after the other, for Perfetto."""
-        if dist.get_rank() == 0:
+        if leads():
             save_chrome_trace(self.folder / f"trace_step{step}.json", reports)
 
     def checkpoint(self, step: int) -> Path:
@@ -62,9 +63,9 @@ class Outputs:
         """A Hugging Face folder that is whole or absent. A collective of all ranks."""
         beside = target.with_name(f".{target.name}.part")
         export_hf(role.module, role.groups, beside, tokenizer_folder=self.tokenizer_folder)
-        if dist.get_rank() == 0:
+        if leads():
             publish_folder(beside, target)
-        dist.barrier()
+        dist.barrier(group=current().group)
 
     def save_validation(
         self, step: int, judged: Judged, *, decode: Callable[[Sequence[int]], str], keep: int | None
@@ -73,7 +74,7 @@ class Outputs:
 
         Those of later steps belong to a course that the run left when it went on from an earlier state.
         """
-        if dist.get_rank() != 0:
+        if not leads():
             return
         folder = self.folder / "validation"
         folder.mkdir(parents=True, exist_ok=True)

@@ -11,10 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import torch.distributed as dist
-
 from fusedrl.config.schema import ScheduleConfig
 from fusedrl.parallel.comm import broadcast_object
+from fusedrl.parallel.team import leads
 from fusedrl.pipeline.agreement import Made, agree_order
 from fusedrl.pipeline.costs import Cost
 from fusedrl.pipeline.executor import Work
@@ -75,7 +74,7 @@ class Planner:
             return
         named = {f"pass {k}: {name}": shapes for k, each in enumerate(passes) for name, (_, shapes) in each.items()}
         agreed = agree_shapes(named)
-        if dist.get_rank() != 0:
+        if not leads():
             return
         self._search = self._search or OrderSearch(method=self.schedule.solver, seconds=self.schedule.time_budget)
         asked = [
@@ -107,7 +106,7 @@ class Planner:
         """When the ops of the last program's pass ran."""
         assert self._last is not None, "observe: no program was asked for"
         asked, program = self._last
-        if asked.trains and dist.get_rank() == 0:
+        if asked.trains and leads():
             self._profile.add(asked.counted, program.problem, timeline)
 
     def close(self) -> None:

@@ -26,6 +26,7 @@ from fusedrl.models.hf_import import load_hf
 from fusedrl.models.options import PLAIN
 from fusedrl.parallel.groups import ProcessGroupCollection, build_groups
 from fusedrl.parallel.layout import Layout
+from fusedrl.parallel.team import current
 from fusedrl.pipeline.megatron_stage import megatron_model
 from fusedrl.rollout.handover import hand_over
 from fusedrl.rollout.requests import Completion
@@ -149,7 +150,7 @@ class Readers:
         groups = next(iter(self.readers.values())).role.groups
         mine = sum(maker.take_cut() for maker in makers) if groups.tp.rank() == 0 else 0
         total = torch.tensor(mine, device=self.device)
-        dist.all_reduce(total)
+        dist.all_reduce(total, group=current().group)
         return int(total)
 
     def rest(self) -> None:

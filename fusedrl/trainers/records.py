@@ -3,13 +3,12 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-import torch.distributed as dist
-
 from fusedrl.config.check_layout import layouts
 from fusedrl.config.derive import Sizes, describe, to_dict
 from fusedrl.config.load import to_yaml
 from fusedrl.config.schema import Config, MegatronConfig, OneModelConfig, PPOConfig
 from fusedrl.models.implementation import choose
+from fusedrl.parallel.team import leads
 from fusedrl.telemetry.jsonl import read_lines
 from fusedrl.telemetry.libraries import libraries_line
 from fusedrl.telemetry.logger import MetricsLogger, open_logger
@@ -23,7 +22,7 @@ def open_records(config: Config, *, sizes: Sizes, steps: int, command: Sequence[
 
     A run that goes on from a state of its own folder goes on with its records; steps after it are taken out of them.
     """
-    if dist.get_rank() != 0:
+    if not leads():
         return MetricsLogger()
     path = Path(config.trainer.default_local_dir)
     keeps = start.step if start.own else None

@@ -6,10 +6,10 @@ planned by the schedule's costs, replayed with the measured durations, measured 
 
 from collections.abc import Mapping, Sequence
 
-import torch.distributed as dist
 from torch import Tensor
 
 from fusedrl.config.schema import PPOConfig
+from fusedrl.parallel.team import current
 from fusedrl.rl.correction import agreement
 from fusedrl.rl.kl import AdaptiveController, FixedController
 from fusedrl.rl.masked import masked_mean
@@ -45,7 +45,7 @@ def step_metrics(
     if experience.ref_logp_BR is not None:
         found |= {"actor/reward_kl_penalty": experience.kl, "actor/reward_kl_penalty_coeff": kl.coef}
     tokens, responses = int(samples.lengths_B.sum()), int(samples.response_lengths_B.sum())
-    return found | rates(timing_s, tokens=tokens, response_tokens=responses, ranks=dist.get_world_size())
+    return found | rates(timing_s, tokens=tokens, response_tokens=responses, ranks=current().size)
 
 
 def mean_of(parts: Sequence[Mapping[str, float]]) -> dict[str, float]:

@@ -27,6 +27,7 @@ from fusedrl.models.training import OptimizerSettings, TrainableModel
 from fusedrl.parallel.groups import ProcessGroupCollection, build_groups
 from fusedrl.parallel.layout import Layout
 from fusedrl.parallel.placement import place_stages
+from fusedrl.parallel.team import current
 from fusedrl.pipeline.executor import Executor
 from fusedrl.pipeline.megatron_stage import megatron_model
 from fusedrl.pipeline.stage import PipelineModel
@@ -90,7 +91,7 @@ class RoleSpec:
     ) -> "RoleSpec":
         """From the configuration of a layout; the data-parallel size is what is left of the world."""
         tp, pp = megatron.tensor_model_parallel_size, megatron.pipeline_model_parallel_size
-        layout = Layout.for_world(dist.get_world_size(), tp=tp, pp=pp, cp=megatron.context_parallel_size, key=key)
+        layout = Layout.for_world(current().size, tp=tp, pp=pp, cp=megatron.context_parallel_size, key=key)
         dtype, implementation = getattr(torch, megatron.dtype), implementation_of(megatron)
         built = implementation, stage_options(megatron)
         overlaps = megatron.overlap_grad_reduce, megatron.overlap_param_gather

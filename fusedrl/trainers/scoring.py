@@ -11,11 +11,11 @@ from queue import Empty, Queue
 from typing import Any
 
 import torch
-import torch.distributed as dist
 from torch import Tensor
 
 from fusedrl.config.schema import CustomRewardFunctionConfig, EvaluateConfig, PPOConfig
 from fusedrl.parallel.comm import broadcast_object
+from fusedrl.parallel.team import leads
 from fusedrl.rewards.combine import part_means, parts_of
 from fusedrl.rewards.function import VERIFIER
 from fusedrl.rewards.runner import RewardRunner
@@ -133,7 +133,7 @@ def _from_rank_0(make: Callable[[], Any]) -> Any:
 
     However long it takes: the others hear each PULSE_S seconds that it goes on, and do not give rank 0 up.
     """
-    if dist.get_rank() == 0:
+    if leads():
         return _announced(make)
     while not (heard := broadcast_object(None)):
         pass

@@ -4,13 +4,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import torch.distributed as dist
-
 from fusedrl.checkpoint.atomic import write_file
 from fusedrl.config.load import to_yaml
 from fusedrl.config.schema import EvaluateConfig, GenerateConfig
 from fusedrl.data.tokenizer import Tokenizer
 from fusedrl.parallel.comm import broadcast_object
+from fusedrl.parallel.team import leads
 from fusedrl.trainers.evaluation import Evaluation
 from fusedrl.trainers.generation import Generator, standing_generator
 from fusedrl.trainers.prompting import held_out_prompts
@@ -28,7 +27,7 @@ def evaluation_run(config: EvaluateConfig) -> Iterator[Evaluation]:
     generator = generator_of(config)
     path, function = function_path(config), config.custom_reward_function
     assert path is not None  # the configuration's check
-    if dist.get_rank() != 0:
+    if not leads():
         yield Evaluation(config, tokenizer, rows, too_long, generator, None)
         return
     with open_runner(path, function, workers=function.num_workers) as runner:
@@ -41,7 +40,7 @@ def generation_run(config: GenerateConfig) -> Iterator[Responding | None]:
     tokenizer = Tokenizer(config.model.path)
     rows, too_long = held_out_prompts(config.data, config.data.files, tokenizer)
     file = None
-    if dist.get_rank() == 0:
+    if leads():
         afresh = config.trainer.resume_mode == "disable"
         file = ResponseFile(Path(config.output.path), request_of(config, rows), afresh=afresh)
     there = broadcast_object(None if file is None else [file.finished, sorted(file.done)])
@@ -62,7 +61,7 @@ def generator_of(config: EvaluateConfig | GenerateConfig) -> Generator:
 
 def save_config(config: EvaluateConfig | GenerateConfig) -> None:
     """What the run runs with, in its folder; on rank 0."""
-    if dist.get_rank() == 0:
+    if leads():
         folder = Path(config.trainer.default_local_dir)
         folder.mkdir(parents=True, exist_ok=True)
         write_file(folder / "config.yaml", to_yaml(config))

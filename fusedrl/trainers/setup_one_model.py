@@ -8,6 +8,7 @@ import torch.distributed as dist
 from fusedrl.config.schema import OneModelConfig, ScheduleConfig
 from fusedrl.data.characters import write_character_tokenizer
 from fusedrl.models.hf_export import write_random_hf
+from fusedrl.parallel.team import current, leads
 from fusedrl.trainers.new_model import new_architecture
 from fusedrl.trainers.planning import Planner
 from fusedrl.trainers.roles import Head, RoleSpec, build_trained_role, make_executor
@@ -18,12 +19,12 @@ def start_folder(config: OneModelConfig) -> Path:
     if config.model.path is not None:
         return Path(config.model.path)
     folder = Path(config.trainer.default_local_dir) / "start"
-    if dist.get_rank() == 0:
+    if leads():
         new = config.model.new
         assert new.alphabet is not None  # the configuration's check
         vocabulary = write_character_tokenizer(folder, new.alphabet)
         write_random_hf(new_architecture(new, vocab_size=vocabulary), folder, seed=config.trainer.seed)
-    dist.barrier()
+    dist.barrier(group=current().group)
     return folder
 
 

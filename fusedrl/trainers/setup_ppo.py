@@ -8,12 +8,11 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-import torch.distributed as dist
-
 from fusedrl.config.check_layout import needs_critic
 from fusedrl.config.derive import derive_ppo, total_steps
 from fusedrl.config.schema import AlgorithmConfig, PPOConfig
 from fusedrl.data.tokenizer import Tokenizer
+from fusedrl.parallel.team import current, leads
 from fusedrl.pipeline.plan import may_split
 from fusedrl.rewards.runner import RewardRunner
 from fusedrl.rewards.team import RunnerTeam
@@ -40,7 +39,7 @@ from fusedrl.trainers.setup_stream import make_stream, model_copies
 def ppo_run(config: PPOConfig, *, command: list[str]) -> Iterator[tuple[PPO, int]]:
     """(the run, its number of steps). Worker processes and log files are closed at the end."""
     prompts = prompt_source(config.data, Tokenizer(config.actor_rollout_ref.model.path))
-    sizes = derive_ppo(config, world=dist.get_world_size())
+    sizes = derive_ppo(config, world=current().size)
     steps = total_steps(config.trainer, rows=len(prompts.train), batch=config.data.train_batch_size)
     own = ppo_identity(config)
     start = resume_from(config.trainer, command="ppo", own=own)
@@ -131,7 +130,7 @@ def _runner(config: PPOConfig, closing: ExitStack) -> RewardRunner | RunnerTeam 
     """Rank 0's reward function; none with a reward model alone. A stream gives samples to workers one by one, so each
     has a runner of its own."""
     function, path = config.custom_reward_function, function_path(config)
-    if dist.get_rank() != 0 or path is None:
+    if not leads() or path is None:
         return None
 
     def runner(workers: int) -> RewardRunner:

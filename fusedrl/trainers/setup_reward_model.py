@@ -4,11 +4,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import torch.distributed as dist
-
 from fusedrl.config.derive import derive_rm, total_steps
 from fusedrl.config.schema import RMConfig
 from fusedrl.data.tokenizer import Tokenizer
+from fusedrl.parallel.team import current
 from fusedrl.trainers.checkpointing import Checkpoints, resume_from
 from fusedrl.trainers.outputs import Outputs
 from fusedrl.trainers.pairing import pair_source
@@ -23,7 +22,7 @@ def rm_run(config: RMConfig, *, command: list[str]) -> Iterator[tuple[RM, Output
     """(the run, what exports its model, its number of steps)."""
     folder = start_folder(config)
     source = pair_source(config.data, Tokenizer(folder))
-    sizes = derive_rm(config, world=dist.get_world_size())
+    sizes = derive_rm(config, world=current().size)
     steps = total_steps(config.trainer, rows=len(source.pairs), batch=config.data.train_batch_size)
     own = one_model_identity(config, folder)
     start = resume_from(config.trainer, command="reward_model", own=own)

@@ -4,11 +4,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import torch.distributed as dist
-
 from fusedrl.config.derive import derive_sft, total_steps
 from fusedrl.config.schema import SFTConfig
 from fusedrl.data.tokenizer import Tokenizer
+from fusedrl.parallel.team import current
 from fusedrl.trainers.checkpointing import Checkpoints, resume_from
 from fusedrl.trainers.outputs import Outputs
 from fusedrl.trainers.prompting import example_source
@@ -23,7 +22,7 @@ def sft_run(config: SFTConfig, *, command: list[str]) -> Iterator[tuple[SFT, Out
     """(the run, what exports its model, its number of steps)."""
     folder = start_folder(config)
     source = example_source(config.data, Tokenizer(folder))
-    sizes = derive_sft(config, world=dist.get_world_size())
+    sizes = derive_sft(config, world=current().size)
     steps = total_steps(config.trainer, rows=len(source.examples), batch=config.data.train_batch_size)
     own = one_model_identity(config, folder)
     start = resume_from(config.trainer, command="sft", own=own)

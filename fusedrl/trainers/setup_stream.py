@@ -5,11 +5,10 @@ Copies are made before the engine, which takes its cache from the memory that is
 
 from collections.abc import Mapping, Sequence
 
-import torch.distributed as dist
-
 from fusedrl.config.schema import PPOConfig
 from fusedrl.models.architecture import Architecture
 from fusedrl.parallel.layout import Layout
+from fusedrl.parallel.team import current
 from fusedrl.rewards.runner import RewardRunner
 from fusedrl.rewards.team import RunnerTeam
 from fusedrl.rollout.megatron import MegatronEngine
@@ -64,7 +63,7 @@ def make_stream(
 
 def _layout(config: PPOConfig) -> Layout:
     tp = config.actor_rollout_ref.rollout.tensor_model_parallel_size
-    return Layout.for_world(dist.get_world_size(), tp=tp, key=KEY)
+    return Layout.for_world(current().size, tp=tp, key=KEY)
 
 
 def _reader(role: Role, config: PPOConfig, retokenizer: Retokenizer | None = None) -> Reader:
