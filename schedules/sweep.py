@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from schedules.builders import serial_1f1b
+from schedules.forms import Form
 from schedules.problem import Model, Problem, ProblemError
 from schedules.replay import replay
 from schedules.search.limits import Limits
@@ -50,13 +51,18 @@ class Point:
         return max(0.0, 1 - (1 - self.bubble_ratio) * self.makespan / self.lower_bound) if self.lower_bound else 0.0
 
 
-def problem_of(grid: Grid, *, depth: int, microbatches: int) -> Problem:
-    """Actor and critic in opposite directions on `depth` ranks."""
+def problem_of(grid: Grid, *, depth: int, microbatches: int, shares: Sequence[float] | None = None) -> Problem:
+    """Actor and critic in opposite directions on `depth` ranks. shares: of each micro-batch, what its work and memory
+    are against those of an even one."""
     ranks = list(range(depth))
     costs = {"actor": (grid.actor_forward, ranks), "critic": (grid.critic_forward, ranks[::-1])}
+
+    def form(even: float) -> Form:
+        return even if shares is None else [[even * share for share in shares] for _ in ranks]
+
     models = tuple(
-        Model(name, placement, microbatches, forward, 2 * forward, activation=forward / grid.actor_forward)
-        for name, (forward, placement) in costs.items()
+        Model(name, placement, microbatches, form(f), form(2 * f), activation=form(f / grid.actor_forward))
+        for name, (f, placement) in costs.items()
     )
     return Problem(depth, models, comm=grid.comm)
 

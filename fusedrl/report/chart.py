@@ -22,8 +22,12 @@ Point = tuple[float, float | None]  # (step, value)
 
 @dataclass(frozen=True)
 class Series:
+    """hue, dash: which of each; by default the series' place in the chart."""
+
     name: str
     points: Sequence[Point]
+    hue: int | None = None
+    dash: int | None = None
 
 
 @dataclass(frozen=True)
@@ -43,7 +47,7 @@ def number(value: float) -> str:
     return f"{value:.5g}"
 
 
-def thinned(points: Sequence[Point]) -> list[tuple[str, float, float | None]]:
+def thinned(points: Sequence[Point], *, across: str = "step") -> list[tuple[str, float, float | None]]:
     """(steps told, middle step, mean value) of at most POINTS groups of neighbouring steps."""
     size = -(-len(points) // POINTS) or 1
     found = []
@@ -51,23 +55,24 @@ def thinned(points: Sequence[Point]) -> list[tuple[str, float, float | None]]:
         group = points[first : first + size]
         low, high = group[0][0], group[-1][0]
         known = [value for _, value in group if value is not None]
-        told = f"step {low:g}" if low == high else f"mean of steps {low:g} to {high:g}"
+        told = f"{across} {low:g}" if low == high else f"mean of {across}s {low:g} to {high:g}"
         found.append((told, (low + high) / 2, math.fsum(known) / len(known) if known else None))
     return found
 
 
-def curves(series: Sequence[Series], *, label: str, unit: str, low: float | None = None) -> str:
-    """A line a series over the steps; `low`: where the axis starts at the latest."""
-    lines = [(each.name, thinned(each.points)) for each in series]
+def curves(series: Sequence[Series], *, label: str, unit: str, low: float | None = None, across: str = "step") -> str:
+    """A line a series over the steps, or what `across` names; `low`: where the axis starts at the latest."""
+    lines = [(each, thinned(each.points, across=across)) for each in series]
     values = [y for _, points in lines for _, _, y in points if y is not None]
     if not values:
         return _figure("", label=label, unit=unit, legend=[], note="no finite value")
     steps = [x for _, points in lines for _, x, _ in points]
     axes = _Axes(_range(steps), _range([*values, *([] if low is None else [low])]))
-    body = "".join(_line(points, k, axes, name=name) for k, (name, points) in enumerate(lines))
+    body = "".join(_line(points, _style(each, k), axes, name=each.name) for k, (each, points) in enumerate(lines))
     missing = sum(value is None for each in series for _, value in each.points)
     note = f"{missing} values are missing or not finite" if missing else ""
-    return _figure(_grid(axes, "step") + body, label=label, unit=unit, legend=[s.name for s in series], note=note)
+    keys = [(each.name, _style(each, k)[0]) for k, each in enumerate(series)]
+    return _figure(_grid(axes, across) + body, label=label, unit=unit, legend=keys, note=note)
 
 
 def stacked(series: Sequence[Series], *, label: str, unit: str) -> str:
@@ -84,7 +89,8 @@ def stacked(series: Sequence[Series], *, label: str, unit: str) -> str:
                 box = (x - 0.45 * gap, below[k], x + 0.45 * gap, below[k] + value)
                 body += _box(axes, box, hue, told=f"{told}: {name} {number(value)}")
                 below[k] += value
-    return _figure(_grid(axes, "step") + body, label=label, unit=unit, legend=[s.name for s in series])
+    legend = [(each.name, k % HUES) for k, each in enumerate(series)]
+    return _figure(_grid(axes, "step") + body, label=label, unit=unit, legend=legend)
 
 
 def histogram(values: Sequence[int], *, label: str, unit: str) -> str:
@@ -134,16 +140,23 @@ def _grid(axes: _Axes, below: str) -> str:
     return "".join(parts)
 
 
-def _line(points: Sequence[tuple[str, float, float | None]], hue: int, axes: _Axes, *, name: str) -> str:
-    dash = f' stroke-dasharray="{DASHES[hue % HUES]}"' if DASHES[hue % HUES] else ""
+def _style(series: Series, place: int) -> tuple[int, int]:
+    """(hue, dash)."""
+    hue, dash = series.hue, series.dash
+    return (place if hue is None else hue) % HUES, (place if dash is None else dash) % HUES
+
+
+def _line(points: Sequence[tuple[str, float, float | None]], style: tuple[int, int], axes: _Axes, *, name: str) -> str:
+    hue, dashes = style[0], DASHES[style[1]]
+    dash = f' stroke-dasharray="{dashes}"' if dashes else ""
     parts = []
     for piece in _pieces(points):
         places = " ".join("{:.1f},{:.1f}".format(*axes.at(x, y)) for _, x, y in piece)
-        parts.append(f'<polyline class="s{hue % HUES}" points="{places}"{dash}/>')
+        parts.append(f'<polyline class="s{hue}" points="{places}"{dash}/>')
         for told, x, y in piece:
             u, v = axes.at(x, y)
             title = f"<title>{as_text(f'{told}: {name} {number(y)}')}</title>"
-            parts.append(f'<circle class="f{hue % HUES}" cx="{u:.1f}" cy="{v:.1f}" r="2.2">{title}</circle>')
+            parts.append(f'<circle class="f{hue}" cx="{u:.1f}" cy="{v:.1f}" r="2.2">{title}</circle>')
     return "".join(parts)
 
 
@@ -166,9 +179,9 @@ def _box(axes: _Axes, box: tuple[float, float, float, float], hue: int, *, told:
     return f'<rect class="f{hue % HUES}" {place}><title>{as_text(told)}</title></rect>'
 
 
-def _figure(body: str, *, label: str, unit: str, legend: Sequence[str], note: str = "") -> str:
+def _figure(body: str, *, label: str, unit: str, legend: Sequence[tuple[str, int]], note: str = "") -> str:
     """The drawing under its heading, with a legend and what is to be noted."""
-    keys = "".join(f'<span><i class="b{k % HUES}"></i>{as_text(name)}</span> ' for k, name in enumerate(legend))
+    keys = "".join(f'<span><i class="b{hue}"></i>{as_text(name)}</span> ' for name, hue in legend)
     size = f'viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{as_text(label)}"'
     drawing = f"<svg {size}>{body}</svg>" if body else ""
     told = f"<p>{as_text(note)}</p>" if note else ""
