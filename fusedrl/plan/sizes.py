@@ -68,7 +68,7 @@ class ModelSizes:
 def read_model(name: str, *, head: Head = "lm") -> ModelSizes:
     """From a checkpoint folder with a config.json, or from a sheet: configs/plan/model/NAME.yaml, or a YAML file."""
     if Path(name).is_dir():
-        return ModelSizes(name, Architecture.from_folder(name), head)
+        return ModelSizes(Path(name).resolve().name, Architecture.from_folder(name), head)
     sheet = read_sheet("model", name)
     return ModelSizes(name, Architecture.from_config(sheet.values, where=sheet.where), head)
 
