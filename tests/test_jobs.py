@@ -115,6 +115,13 @@ def test_a_profiled_step_leaves_a_trace_of_its_passes(finished: tuple[Path, str]
         [e for e in trace["traceEvents"] if e.get("tid") == 0 and e["ph"] == "X"],
     )
     assert len(ops) == len(passes) * 2 * (4 * 2 + 2 * 2)  # ranks; F and B of four and two micro-batches
+    phases = [e for e in trace["traceEvents"] if e.get("tid") == 2 and e["ph"] == "X"]
+    for rank in range(2):
+        named = {e["name"]: e for e in phases if e["pid"] == rank}
+        assert {"step", "gen", "reward", "infer_fused", "adv", "update_fused"} <= set(named)
+        assert "save_checkpoint" not in named  # of the step before
+        update, own = named["update_fused"], [e for e in ops if e["pid"] == rank]
+        assert all(update["ts"] <= e["ts"] and e["ts"] + e["dur"] <= update["ts"] + update["dur"] for e in own)
     for each in passes:
         assert each["peak_memory"]["microbatches"] == each["peak_memory"]["planned_microbatches"]
         for measured, planned in zip(each["peak_memory"]["nbytes"], each["peak_memory"]["planned"], strict=True):

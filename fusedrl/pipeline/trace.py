@@ -1,10 +1,12 @@
 """Passes as one trace for Perfetto (ui.perfetto.dev) or chrome://tracing: a process per rank.
 
-    rank 2 (column 2)   ops        |actor F0|critic F0|   |actor B0| ...      arrows: messages
+    rank 2 (column 2)   phases     |gen |reward|infer_fused|update_fused ...   those of the step
+                        instance   |generate|wait|actor|...                    of a stream of samples
+                        ops        |actor F0|critic F0|   |actor B0| ...      arrows: messages
                         waiting                        |--|                   for a message that was not there yet
                         in flight  micro-batches, and MiB where measured      counters
 
-Times start at 0 with the first op. Bubble ratios, the clocks' error and peaks of memory stand in otherData.
+Times start at 0 with the first of them. Bubble ratios, the clocks' error and peaks of memory stand in otherData.
 """
 
 import json
@@ -16,19 +18,24 @@ from typing import Any
 from fusedrl.checkpoint.atomic import write_file
 from fusedrl.pipeline.memory import Held
 from fusedrl.pipeline.results import PassReport
+from fusedrl.pipeline.spans import RankSpans
 from fusedrl.pipeline.timeline import TimedOp, Timeline
 from schedules.order import Op
 
 Event = dict[str, Any]
-OPS, WAITING = 0, 1  # thread ids
+OPS, WAITING, PHASES, INSTANCE = range(4)  # thread ids
+_THREADS = ((PHASES, "phases"), (INSTANCE, "instance"), (OPS, "ops"), (WAITING, "waiting"))  # as they are shown
 _AFTER = {"F": 1, "B": -1}  # kind -> from a message's stage to that which uses it
 
 
-def chrome_trace(reports: Sequence[PassReport]) -> dict[str, Any]:
-    """Passes that followed each other, in Chrome's trace format."""
+def chrome_trace(reports: Sequence[PassReport], *, spans: Sequence[RankSpans] = ()) -> dict[str, Any]:
+    """Passes that followed each other, in Chrome's trace format. spans: what else each rank did, on the same clock."""
     timelines = [report.timeline for report in reports]
-    zero = min((t.start for timeline in timelines for rank in timeline.ranks for t in rank), default=0)
+    starts = [t.start for timeline in timelines for rank in timeline.ranks for t in rank]
+    zero = min([*starts, *(start for each in spans for _, start, _ in each.all())], default=0)
     events: list[Event] = list(_names(timelines[0])) if timelines else []
+    for rank, each in enumerate(spans):
+        events += _span_events(each, rank=rank, zero=zero)
     for number, report in enumerate(reports):
         for rank, ops in enumerate(report.timeline.ranks):
             for timed in ops:
@@ -38,8 +45,8 @@ def chrome_trace(reports: Sequence[PassReport]) -> dict[str, Any]:
     return {"traceEvents": events, "displayTimeUnit": "ms", "otherData": {"passes": [_facts(r) for r in reports]}}
 
 
-def save_chrome_trace(path: Path, reports: Sequence[PassReport]) -> None:
-    write_file(path, json.dumps(chrome_trace(reports)))
+def save_chrome_trace(path: Path, reports: Sequence[PassReport], *, spans: Sequence[RankSpans] = ()) -> None:
+    write_file(path, json.dumps(chrome_trace(reports, spans=spans)))
 
 
 def _names(timeline: Timeline) -> Iterator[Event]:
@@ -47,8 +54,15 @@ def _names(timeline: Timeline) -> Iterator[Event]:
         named = {"ph": "M", "pid": rank}
         yield named | {"name": "process_name", "args": {"name": f"rank {rank} (column {column})"}}
         yield named | {"name": "process_sort_index", "args": {"sort_index": rank}}
-        for thread, name in ((OPS, "ops"), (WAITING, "waiting")):
+        for place, (thread, name) in enumerate(_THREADS):
             yield named | {"name": "thread_name", "tid": thread, "args": {"name": name}}
+            yield named | {"name": "thread_sort_index", "tid": thread, "args": {"sort_index": place}}
+
+
+def _span_events(spans: RankSpans, *, rank: int, zero: int) -> Iterator[Event]:
+    for thread, category, own in ((PHASES, "phase", spans.phases), (INSTANCE, "instance", spans.instance)):
+        for name, start, end in own:
+            yield _slice(name, category, start, end, zero=zero, rank=rank, thread=thread)
 
 
 def _op_events(timed: TimedOp, *, rank: int, zero: int) -> Iterator[Event]:

@@ -12,6 +12,7 @@ from fusedrl.checkpoint.atomic import write_file
 from fusedrl.report.figures import charts, lengths, phases
 from fusedrl.report.look import html_page
 from fusedrl.report.reading import CONFIG, ORDER, RunRecords, read_run
+from fusedrl.report.timeline import phases as step_phases
 from fusedrl.report.timeline import timeline
 from fusedrl.trainers.sample_table import as_text, table
 
@@ -75,7 +76,9 @@ def _step(records: RunRecords) -> str:
     """The profiled step's timeline, and links to what lies beside the page."""
     drawn = ""
     if records.trace is not None:
-        drawn = timeline(records.trace, label=f"Training passes of {records.traces[-1].stem.removeprefix('trace_')}")
+        step = records.traces[-1].stem.removeprefix("trace_")
+        drawn = step_phases(records.trace, label=f"Phases of {step}, by rank")
+        drawn += timeline(records.trace, label=f"Training passes of {step}")
     if records.traces:
         links = ", ".join(_link(path.name) for path in records.traces)
         drawn += f"<p>Traces for Perfetto (ui.perfetto.dev): {links}</p>"

@@ -47,6 +47,7 @@ from fusedrl.stream.messages import (
     request_of,
     state_of,
 )
+from fusedrl.telemetry.timers import Span
 
 
 class Engine(Protocol):
@@ -142,6 +143,7 @@ class Instance:
     ) -> None:
         assert place.leads == (client is not None)
         self.stats = Stats()
+        self.spans: list[Span] = []
         self._place, self._engine, self._inference, self._client = place, engine, inference, client
         self._requests, self._groups, self._costs = requests, groups, costs
         self._held: set[int] = set()  # sample ids in the engine
@@ -211,7 +213,7 @@ class Instance:
         self._client.activity = IDLE
         began = time.perf_counter()
         message = self._client.wait()
-        self.stats.waiting += time.perf_counter() - began
+        self.stats.waiting += self._spent("wait", began)
         return message
 
     def _agree(self, action: Action | None) -> Action:
@@ -229,18 +231,28 @@ class Instance:
         match action:
             case _Step():
                 self._generate()
-                self.stats.generating += time.perf_counter() - began
+                self.stats.generating += self._spent("generate", began)
             case Infer():
                 self._infer(action)
-                self.stats.inferring += time.perf_counter() - began
+                self.stats.inferring += self._spent(action.units[0].task, began)
             case Generate():
                 self._take_in(action)
-                self.stats.moving += time.perf_counter() - began
+                self.stats.moving += self._spent("take in", began)
             case Extract():
                 self._give_out(action)
-                self.stats.moving += time.perf_counter() - began
+                self.stats.moving += self._spent("migrate", began)
             case _:
                 raise AssertionError(f"{type(action).__name__} is nothing that an instance does")
+
+    def _spent(self, name: str, began: float) -> float:
+        """Seconds until now, kept as a span; what follows the same is one with it."""
+        ended = time.perf_counter()
+        if self.spans and self.spans[-1][0] == name:
+            name, start, _ = self.spans.pop()
+        else:
+            start = round(began * 1e9)
+        self.spans.append((name, start, round(ended * 1e9)))
+        return ended - began
 
     def _generate(self) -> None:
         done = self._engine.step()

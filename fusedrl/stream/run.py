@@ -9,7 +9,7 @@ which nobody outside the job has joined.
 import contextlib
 import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -29,6 +29,7 @@ from fusedrl.stream.messages import SampleState, completion_of
 from fusedrl.stream.scoring import Scorer
 from fusedrl.stream.units import compose
 from fusedrl.stream.wire import SECRET_BYTES
+from fusedrl.telemetry.timers import Span
 
 END_S = 30.0  # for the coordinator's thread to end after the step
 
@@ -52,13 +53,14 @@ class StreamResult:
     """The step's samples on every rank, in sample-id order.
 
     values[name][i]: float32 array of sample i. metrics: seconds, of the step and to the last response, idle ratio,
-    moved samples and bytes, refused messages.
+    moved samples and bytes, refused messages. spans: what this rank did, by time.
     """
 
     completions: list[Completion]
     scores: list[float]
     values: dict[str, list[np.ndarray]]
     metrics: dict[str, float]
+    spans: list[Span] = field(default_factory=list)
 
 
 def run_stream(
@@ -94,7 +96,7 @@ def run_stream(
             with contextlib.suppress(RuntimeError):
                 coordinator.join(options.limits.silence_s + END_S)
         raise
-    return _share(coordinator, stats, by_id=by_id, instances=len(place.ranks))
+    return replace(_share(coordinator, stats, by_id=by_id, instances=len(place.ranks)), spans=instance.spans)
 
 
 def _meet(

@@ -4,6 +4,8 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+Span = tuple[str, int, int]  # name, start and end in ns
+
 
 class Timers:
     """Seconds by name since the last `collect`. Timers nest; the same name adds up.
@@ -18,6 +20,8 @@ class Timers:
         self._clock = clock
         self._synchronize = synchronize
         self._seconds: dict[str, float] = {}
+        self._spans: list[Span] = []
+        self.spans: list[Span] = []  # what the last `collect` told, interval by interval
 
     @contextmanager
     def __call__(self, name: str) -> Iterator[None]:
@@ -27,10 +31,13 @@ class Timers:
             yield
         finally:
             self._synchronize()
-            self._seconds[name] = self._seconds.get(name, 0.0) + self._clock() - began
+            ended = self._clock()
+            self._seconds[name] = self._seconds.get(name, 0.0) + ended - began
+            self._spans.append((name, round(began * 1e9), round(ended * 1e9)))
 
     def collect(self) -> dict[str, float]:
         """The seconds as metrics, timing_s/NAME, and a fresh start."""
         found = {f"timing_s/{name}": seconds for name, seconds in self._seconds.items()}
         self._seconds = {}
+        self.spans, self._spans = self._spans, []
         return found

@@ -18,6 +18,7 @@ from fusedrl.models.hf_export import export_hf
 from fusedrl.parallel.team import current, leads
 from fusedrl.pipeline.program import Program
 from fusedrl.pipeline.results import PassReport
+from fusedrl.pipeline.spans import RankSpans
 from fusedrl.pipeline.trace import save_chrome_trace
 from fusedrl.trainers.judging import Judged, sample_lines
 from fusedrl.trainers.roles import Role
@@ -46,10 +47,10 @@ class Outputs:
         save_order(self.folder / "order.csv", problem=problem, order=order)
         save_gantt(self.folder / "order.svg", problem=problem, order=order)
 
-    def save_trace(self, step: int, reports: Sequence[PassReport]) -> None:
-        """A step's training passes, one after the other, for Perfetto."""
+    def save_trace(self, step: int, reports: Sequence[PassReport], *, spans: Sequence[RankSpans] = ()) -> None:
+        """A step's training passes, one after the other, and what else each rank did, for Perfetto."""
         if leads():
-            save_chrome_trace(self.folder / f"trace_step{step}.json", reports)
+            save_chrome_trace(self.folder / f"trace_step{step}.json", reports, spans=spans)
 
     def checkpoint(self, step: int) -> Path:
         return self.folder / "checkpoints" / f"global_step_{step}"

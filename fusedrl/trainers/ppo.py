@@ -19,6 +19,7 @@ from torch import Tensor
 from fusedrl.config.budgets import Budget, ppo_budgets
 from fusedrl.config.schema import PPOConfig, RolloutConfig, ValidationSamplingConfig
 from fusedrl.pipeline.executor import Executor
+from fusedrl.pipeline.spans import gather_spans, within
 from fusedrl.rewards.runner import RewardRunner
 from fusedrl.rewards.team import RunnerTeam
 from fusedrl.rl.kl import AdaptiveController, FixedController
@@ -146,6 +147,8 @@ class PPO:
         self.kl = self.kl.update(experience.kl, samples=samples.size)
         self.outputs.save_order(updates[0].program)
         timing_s = self.timers.collect() | gathered.timing_s
+        if step in self.config.trainer.profile_steps:
+            self.save_trace(step, updates, gathered)
         found = step_metrics(
             experience, inferred, updates, scores=scores, timing_s=timing_s, config=self.config, kl=self.kl
         )
@@ -310,9 +313,12 @@ class PPO:
         options: dict[str, Any] = {"executor": self.executor, "planner": self.planner, "measure_memory": profiled}
         rows = enumerate(self._mini_batches(experience.samples, step))
         updates = [update(learners, experience, rows_N, number=number, **options) for number, rows_N in rows]
-        if profiled:
-            self.outputs.save_trace(step, [each.report for each in updates])
         return updates
+
+    def save_trace(self, step: int, updates: Sequence[Update], gathered: Gathered) -> None:
+        """What each rank did in the step, on one clock."""
+        spans = gather_spans(within(self.timers.spans, "step"), gathered.spans)
+        self.outputs.save_trace(step, [each.report for each in updates], spans=spans)
 
     def _mini_batches(self, samples: Samples, step: int) -> Iterator[Tensor]:
         actor = self.config.actor_rollout_ref.actor

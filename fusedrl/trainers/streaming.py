@@ -32,6 +32,7 @@ from fusedrl.stream.messages import SampleState
 from fusedrl.stream.run import StreamOptions, StreamResult, run_stream
 from fusedrl.stream.scoring import RewardStream
 from fusedrl.stream.scoring import Scores as Worker
+from fusedrl.telemetry.timers import Span
 from fusedrl.trainers.generation import Generator
 from fusedrl.trainers.migration_choice import MigrationChoice
 from fusedrl.trainers.prompting import PromptRow
@@ -47,13 +48,14 @@ logger = logging.getLogger(__name__)
 @dataclass(frozen=True, eq=False)
 class Gathered:
     """What a step learns from: samples, scores of the reward function, inferred results [B, W] by name. Timings and
-    metrics of the stream."""
+    metrics of the stream; spans: what this rank's instance did and when."""
 
     samples: Samples
     scores: Scores
     inferred: dict[str, Tensor]
     timing_s: dict[str, float] = field(default_factory=dict)
     metrics: dict[str, float] = field(default_factory=dict)
+    spans: list[Span] = field(default_factory=list)
 
 
 class SampleStream:
@@ -98,7 +100,7 @@ class SampleStream:
         if (cut := self.readers.take_cut()) is not None:
             metrics[CUT] = float(cut)
         took = {"timing_s/gen": found.metrics["generation_seconds"], "timing_s/stream": found.metrics["seconds"]}
-        return Gathered(samples, self._scores(found), self._inferred(found), took, metrics)
+        return Gathered(samples, self._scores(found), self._inferred(found), took, metrics, found.spans)
 
     def baseline(self, rows: Sequence[PromptRow], *, params: SamplingParams) -> Tensor:
         """Scores of one sample of each prompt, of function and reward model together [P]."""

@@ -3,6 +3,7 @@ from pathlib import Path
 
 import pytest
 
+from fusedrl.pipeline.spans import RankSpans
 from fusedrl.pipeline.trace import chrome_trace
 from tests.distributed.pool import RankPool
 
@@ -62,3 +63,13 @@ def test_each_message_is_an_arrow_from_its_op_to_the_one_that_used_it(
 
 def test_no_passes_make_an_empty_trace() -> None:
     assert chrome_trace([])["traceEvents"] == []
+
+
+def test_phases_and_instances_are_threads_of_their_rank_on_the_clock_of_the_trace() -> None:
+    spans = [RankSpans((("step", 2_000, 9_000),)), RankSpans((("step", 3_000, 8_000),), (("wait", 4_000, 5_000),))]
+    slices = [e for e in chrome_trace([], spans=spans)["traceEvents"] if e["ph"] == "X"]
+    assert [(e["pid"], e["tid"], e["name"], e["ts"], e["dur"]) for e in slices] == [
+        (0, 2, "step", 0.0, 7.0),
+        (1, 2, "step", 1.0, 5.0),
+        (1, 3, "wait", 2.0, 1.0),
+    ]

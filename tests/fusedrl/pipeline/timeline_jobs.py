@@ -11,6 +11,7 @@ from fusedrl.pipeline.clocks import align
 from fusedrl.pipeline.executor import Executor, Work
 from fusedrl.pipeline.program import make_program
 from fusedrl.pipeline.results import gather_report
+from fusedrl.pipeline.spans import gather_spans
 from fusedrl.pipeline.trace import save_chrome_trace
 from schedules.problem import Model, Problem
 from tests.distributed.pipeline_jobs import (
@@ -85,3 +86,9 @@ def replayed_bytes(problem: Problem, memory: Any, order: Any) -> list[float]:
         )
 
     return list(replay(Problem(problem.ranks, tuple(measured(m) for m in problem.models)), order).peak_memory)
+
+
+def spans() -> list[list[Any]]:
+    """Phases of all ranks, of this rank one that its rank tells from the others."""
+    rank = dist.get_rank()
+    return [list(each.phases) for each in gather_spans([("gen", rank, 10 + rank)])]

@@ -74,8 +74,29 @@ def test_a_trace_becomes_a_timeline_with_its_link(tmp_path: Path) -> None:
     make(tmp_path, step(3))
     (tmp_path / "trace_step3.json").write_text(json.dumps({"traceEvents": [op, waiting, 5, {"ph": "X", "tid": 0}]}))
     found = seen(tmp_path)
-    assert found.marks["Training passes of step3"] == ["rank 1: actor F0 from 2 ms for 0.5 ms"]
+    assert found.marks["Training passes of step3"] == ["rank 1: actor F0 from 0 ms for 0.5 ms"]
     assert ("href", "trace_step3.json") in found.attributes
+
+
+def test_phases_and_instances_stand_by_rank_on_one_clock(tmp_path: Path) -> None:
+    def slice_of(rank: int, thread: int, name: str, start: float, length: float) -> dict[str, object]:
+        category = {2: "phase", 3: "instance"}[thread]
+        times = {"ts": start * 1e3, "dur": length * 1e3}
+        return {"ph": "X", "tid": thread, "pid": rank, "name": name, "cat": category} | times
+
+    events = [slice_of(rank, 2, "step", 10, 90) for rank in (0, 1)]
+    events += [slice_of(rank, 2, "update_fused", 60 + rank, 20) for rank in (0, 1)]
+    events += [slice_of(1, 3, "generate", 15, 30), slice_of(1, 3, "actor", 45.5, 2)]
+    make(tmp_path, step(2))
+    (tmp_path / "trace_step2.json").write_text(json.dumps({"traceEvents": events}))
+    found = seen(tmp_path)
+    assert found.marks["Phases of step2, by rank"] == [
+        "rank 0: update_fused from 45 ms for 20 ms",
+        "rank 1: update_fused from 46 ms for 20 ms",
+        "rank 1 instance: generate from 0 ms for 30 ms",
+        "rank 1 instance: actor from 30.5 ms for 2 ms",
+    ]
+    assert "Training passes of step2" not in found.marks  # there were none
 
 
 def test_what_is_missing_or_odd_is_a_line_and_the_rest_is_shown(tmp_path: Path) -> None:

@@ -150,7 +150,10 @@ def test_an_engine_that_throws_is_told_to_the_coordinator_and_raised() -> None:
 
 
 def test_time_is_kept_by_what_it_went_into() -> None:
-    stats = run(Script(FRESH, *[None] * 9, Stop())).stats
+    instance = run(Script(FRESH, *[None] * 9, Stop()))
+    stats = instance.stats
+    assert [name for name, _, _ in instance.spans] == ["take in", "generate", "wait"]  # many steps, one interval
+    assert all(start <= end for _, start, end in instance.spans)
     assert stats.generating > 0
     assert stats.moving > 0
     assert stats.inferring == 0

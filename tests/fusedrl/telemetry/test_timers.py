@@ -49,3 +49,17 @@ def test_queued_work_is_waited_for_at_both_ends() -> None:
     with timers("gen"):
         pass
     assert timers.collect() == {"timing_s/gen": 2.0}
+
+
+def test_spans_are_those_of_the_last_collect_on_the_clock() -> None:
+    clock = Clock()
+    timers = Timers(clock=clock)
+    with timers("step"):
+        clock.now += 1.0
+        with timers("gen"):
+            clock.now += 0.5
+    assert timers.spans == []
+    timers.collect()
+    assert timers.spans == [("gen", 1_000_000_000, 1_500_000_000), ("step", 0, 1_500_000_000)]
+    timers.collect()
+    assert timers.spans == []
