@@ -122,7 +122,18 @@ def _table_text(table: Table) -> str:
     sizes, times = SIZES[table.of]
     rows = [[*map(_whole, at), *map(_ms, table.grid.points[at])] for at in sorted(table.grid.points)]
     head = {"of": table.of, **dict(table.how), "sizes": list(sizes), "ms": list(times)}
-    return "- " + _dump(head).replace("\n", "\n  ") + "rows:\n" + "\n".join(f"  - {row}" for row in rows)
+    return (
+        "- "
+        + _dump(head).replace("\n", "\n  ")
+        + "rows:\n"
+        + "\n".join(f"  - [{', '.join(map(_number, row))}]" for row in rows)
+    )
+
+
+def _number(x: float) -> str:
+    """YAML takes 1e-06 for text."""
+    text = repr(x)
+    return text if "." in text else text.replace("e", ".0e")
 
 
 def _is_row(row: Any, length: int) -> bool:

@@ -1,10 +1,11 @@
 """Profiles written and read."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from fusedrl.plan.profile_file import profile_text, read_profile
+from fusedrl.plan.profile_file import make_table, profile_text, read_profile
 from tests.fusedrl.plan.example_profile import example
 
 
@@ -15,6 +16,13 @@ def test_what_is_written_is_read_back_the_same(tmp_path: Path) -> None:
     assert (found.about, found.dtype, found.models) == (profile.about, profile.dtype, profile.models)
     assert found.tables == profile.tables
     assert profile_text(found) == path.read_text()
+
+
+def test_the_smallest_times_stay_numbers(tmp_path: Path) -> None:
+    path, profile = tmp_path / "profile.yaml", example()
+    tiny = make_table("decode_ends", {(1.0,): [1e-9], (2.0,): [2.5e-8], (3.0,): [0.0]}, model="tiny", tp=1)
+    path.write_text(profile_text(replace(profile, tables=(tiny,))))
+    assert read_profile(path).tables == (tiny,)
 
 
 def test_tables_are_found_by_how_they_were_measured() -> None:
