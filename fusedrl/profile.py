@@ -157,11 +157,28 @@ def joined_tables(tables: "Sequence[Table]") -> "Iterator[Table]":
     yield from merged.values()
 
 
+def parts_of_whole(profile: "Profile") -> "Iterator[str]":
+    """A line for each model and size: what the parts' times add up to, as a share of the whole model's."""
+    for whole in profile.of("whole"):
+        ((at, times),) = whole.grid.points.items()
+        where = {key: whole.get(key) for key in ("model", "tp")}
+        tables = {of: profile.find(of, **where) for of in ("embedding", "layer", "head_lm")}
+        sums = [0.0, 0.0]
+        for of, table in tables.items():
+            assert table is not None
+            part = table.grid(*at) if of == "layer" else table.grid(at[0])
+            sums = [
+                total + (whole.get("layers") if of == "layer" else 1) * x for total, x in zip(sums, part, strict=False)
+            ]
+        told = ", ".join(f"{kind} {total / x:.2f}" for kind, total, x in zip("FB", sums, times, strict=True))
+        yield f"{where['model']}, tp={where['tp']}: parts add up to {told} of the whole model"
+
+
 def heading(options: Options, *, device: "torch.device", world: int) -> dict[str, Any]:
     """What the numbers depend on."""
     import torch
 
-    name = torch.cuda.get_device_name(device) if device.type == "cuda" else platform.processor() or "CPU"
+    name = torch.cuda.get_device_name(device) if device.type == "cuda" else platform.processor() or platform.machine()
     return {
         "device": name if device.type == "cuda" else f"CPU ({name}), {torch.get_num_threads()} threads a rank",
         "ranks": world,
@@ -192,6 +209,8 @@ def run(options: Options) -> None:
         profile = measure(options, models, device=device)
         if is_first_rank():
             write_file(options.out, profile_text(profile))
+    for line in parts_of_whole(profile):
+        say(line)
     say(f"{len(profile.tables)} tables in {options.out}")
 
 

@@ -50,6 +50,9 @@ def measured_model(
         if head == "lm":
             yield make_table("layer", {_point(at): parts["layer"] for at, parts in found.items()}, **where)
             yield make_table("embedding", _by_tokens(found, "embedding", length=lengths[0]), **where)
+            at = grid[-1]
+            whole: Points = {_point(at): bench.whole(rows=at[0] // at[1], length=at[1])}
+            yield make_table("whole", whole, **where, layers=layers)
             held = sum(each.numel() for each in trained.module.parameters())
             yield make_table("optimizer_step", {(float(held),): [bench.step()]})
             yield from _generation(trained, grid=grid, rows=rows, contexts=contexts, repeats=repeats, where=where)

@@ -45,10 +45,23 @@ class TrainingBench:
 
     def passes(self, *, rows: int, length: int) -> dict[str, tuple[float, ...]]:
         """(F, B, W) seconds of "embedding", "layer" and "head" on `rows` rows of `length` tokens. A collective."""
-        vocabulary, generator = self.module.arch.vocab_size, torch.Generator().manual_seed(length)
-        tokens_BT = torch.randint(vocabulary, (rows, length), generator=generator).to(self.device)
-        parts = self._parts(MicroBatch(tokens_BT))
+        parts = self._parts(self._microbatch(rows, length))
         return {name: self._timed(run, hidden) for name, (run, hidden) in parts.runs.items()}
+
+    def whole(self, *, rows: int, length: int) -> tuple[float, ...]:
+        """(F, B) seconds of the whole model with its loss, layers one after the other. A collective."""
+        microbatch = self._microbatch(rows, length)
+
+        def work(mark: Mark) -> None:
+            dist.barrier(group=self._tp)
+            mark()
+            loss = self._loss(self._pipeline.stages[0](microbatch, None), microbatch)
+            mark()
+            self._backward(loss, torch.ones_like(loss))
+            mark()
+
+        with self.trained.no_sync():
+            return over_ranks(medians(laps(work, device=self.device, repeats=self.repeats)))
 
     def step(self) -> float:
         """Seconds of clipping and Adam over this rank's parameters. A collective."""
@@ -61,6 +74,16 @@ class TrainingBench:
             mark()
 
         return over_ranks(medians(laps(work, device=self.device, repeats=self.repeats)))[0]
+
+    def _microbatch(self, rows: int, length: int) -> MicroBatch:
+        vocabulary, generator = self.module.arch.vocab_size, torch.Generator().manual_seed(length)
+        return MicroBatch(torch.randint(vocabulary, (rows, length), generator=generator).to(self.device))
+
+    def _loss(self, outputs_BTV: Tensor, microbatch: MicroBatch) -> Tensor:
+        if self.module.head == "value":
+            return outputs_BTV.float().square().sum()
+        vocabulary, targets_BT = self.module.arch.vocab_size, microbatch.tokens_BT
+        return -token_log_probs(outputs_BTV, targets_BT, tp_group=self._tp, vocab_size=vocabulary).sum()
 
     def _timed(self, run: Part, hidden: Tensor | None) -> tuple[float, ...]:
         def work(mark: Mark) -> None:
@@ -94,7 +117,7 @@ class TrainingBench:
         mark()
 
     def _parts(self, microbatch: MicroBatch) -> Parts:
-        module, head = self.module, self.module.head
+        module = self.module
         watched = {"embedding": module.embedding, "layer": module.decoder.layers[-1], "output": module.output_layer}
         with _watching({**watched, "norm": module.decoder.final_layernorm}) as calls, torch.no_grad():
             self._pipeline.stages[0](microbatch, None)
@@ -109,13 +132,7 @@ class TrainingBench:
 
         def ending(hidden: Tensor | None) -> Tensor:
             args, named = _with_input(calls["output"], module.decoder.final_layernorm(hidden))
-            outputs_BTV = module.output_layer(*args, **named)[0].transpose(0, 1)
-            if head == "value":
-                return outputs_BTV.float().square().sum()
-            logp_BT = token_log_probs(
-                outputs_BTV, microbatch.tokens_BT, tp_group=self._tp, vocab_size=module.arch.vocab_size
-            )
-            return -logp_BT.sum()
+            return self._loss(module.output_layer(*args, **named)[0].transpose(0, 1), microbatch)
 
         runs: dict[str, tuple[Part, Tensor | None]] = {"embedding": (embedding, None)}
         runs |= {"layer": (layer, _input(calls["layer"])), "head": (ending, _input(calls["norm"]))}

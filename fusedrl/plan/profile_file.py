@@ -25,6 +25,7 @@ SIZES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "embedding": (("tokens",), PASSES),
     "head_lm": (("tokens",), PASSES),
     "head_value": (("tokens",), PASSES),
+    "whole": (("tokens", "length"), ("F", "B")),
     "prefill": (("tokens", "length"), ("all",)),
     "decode": (("rows", "context"), ("all",)),
     "decode_ends": (("rows",), ("all",)),
@@ -33,10 +34,11 @@ SIZES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "host_copy": (("bytes",), ("all",)),
     "optimizer_step": (("parameters",), ("all",)),
 }
-"""Of each kind of table: its sizes and its times."""
+"""Of each kind of table: its sizes and its times. whole: embedding, so many `layers` and head in one go; it answers for
+no costs, but tells how much the parts leave out."""
 Points = dict[Point, Sequence[float]]
 """Seconds by sizes."""
-_HOW = ("model", "tp", "kind", "ranks", "nodes", "across_nodes")
+_HOW = ("model", "tp", "layers", "kind", "ranks", "nodes", "across_nodes")
 
 
 @dataclass(frozen=True)

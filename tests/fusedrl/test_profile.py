@@ -9,9 +9,10 @@ from fusedrl import profile as command
 from fusedrl.bench.arguments import ArgumentError
 from fusedrl.plan.cluster import read_cluster
 from fusedrl.plan.measured import MeasuredCosts
-from fusedrl.plan.profile_file import read_profile
+from fusedrl.plan.profile_file import make_table, read_profile
 from fusedrl.plan.sizes import read_model
 from tests.distributed.pool import RankPool
+from tests.fusedrl.plan.example_profile import example
 
 TINY = read_model("tiny")
 OPTIONS = command.Options()
@@ -25,6 +26,7 @@ def test_a_profile_answers_all_that_a_plan_asks_and_is_the_same_on_all_ranks(
     assert first == second
     path = tmp_path / "profile.yaml"
     path.write_text(first)
+    assert len(list(command.parts_of_whole(read_profile(path)))) == 2
     costs = MeasuredCosts(read_profile(path), read_cluster("cpu_1x2"))
     assert costs.widths(TINY) == (1, 2)
     for tp in (1, 2):
@@ -45,6 +47,16 @@ def test_a_profile_answers_all_that_a_plan_asks_and_is_the_same_on_all_ranks(
     held = TINY.stage_parameters(range(2), first=True, last=True, tp=2)
     assert costs.optimizer_step(held) > 0
     assert costs.beyond == ()
+
+
+def test_the_parts_sum_is_told_beside_the_whole_model() -> None:
+    profile = example()
+    layer, ends = 256 * 64 + 1, 2 * 256  # in us, forward, at the largest sizes
+    whole = make_table(
+        "whole", {(256.0, 64.0): [2e-6 * (3 * layer + ends), 1e-6 * 3 * layer]}, model="tiny", tp=1, layers=3
+    )
+    told = list(command.parts_of_whole(replace(profile, tables=(*profile.tables, whole))))
+    assert told == ["tiny, tp=1: parts add up to F 0.50, B 2.02 of the whole model"]
 
 
 def test_sizes_are_taken_by_device_where_they_are_not_given() -> None:
