@@ -42,6 +42,8 @@ setup(
         "gpu": ["transformer-engine[pytorch]<2.12", "flash-attn"],
         "vllm": ["vllm>=0.32,<0.33"],
         "parquet": ["pyarrow"],
+        "wandb": ["wandb>=0.19"],
+        "mlflow": ["mlflow-skinny>=2.16,<4"],
         "ray": ["ray>=2.40,<3"],
         "slurm": ["hydra-submitit-launcher>=1.2,<2", "submitit>=1.5,<2"],
         "dev": ["pyarrow", "pytest", "pytest-timeout", "pytest-xdist", "hypothesis", "ruff", "mypy", "types-PyYAML"],

@@ -26,6 +26,7 @@ from fusedrl.config.check_layout import (
     check_ranks,
     needs_critic,
 )
+from fusedrl.config.check_loggers import check_loggers
 from fusedrl.config.check_overlap import check_overlap, check_ppo_overlap
 from fusedrl.config.check_partial import check_partial
 from fusedrl.config.check_ptx import check_ptx
@@ -60,6 +61,7 @@ def check_ppo(config: PPOConfig, *, world: int, models: Mapping[str, ModelNumber
         *(check_optim(config.critic.optim, key="critic.optim") if needs_critic(config) else ()),
         *_check_estimator(config),
         *_check_profiled(config),
+        *check_loggers(config),
         *_check_reward(config),
         *check_shaping(config),
         *_check_schedule(config),
@@ -93,6 +95,7 @@ def _check_one_model(config: OneModelConfig, *, world: int, model: ModelNumbers 
             dp=dp,
         ),
         *check_data(data, validates=config.trainer.test_freq > 0),
+        *check_loggers(config),
         *check_optim(config.optim, key="optim"),
         *([] if model is None else _check_length(config, model)),
     ]

@@ -9,12 +9,17 @@ from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Protocol
 
+import yaml
+
 from fusedrl.config.schema import BaseTrainerConfig
 from fusedrl.telemetry.console import ConsoleWriter
 from fusedrl.telemetry.jsonl import JsonlWriter
+from fusedrl.telemetry.mlflow_writer import MlflowWriter
 from fusedrl.telemetry.report import ReportWriter
 from fusedrl.telemetry.run_folder import RunFolder
 from fusedrl.telemetry.tensorboard import TensorBoardWriter
+from fusedrl.telemetry.tracker import Tracker
+from fusedrl.telemetry.wandb_writer import WandbWriter
 
 
 class Sink(Protocol):
@@ -68,6 +73,9 @@ class MetricsLogger:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        for sink in self._sinks:
+            if isinstance(sink, Tracker):
+                sink.failed = error is not None
         self.close()
 
     def _failed(self, sink: Sink, error: Exception, *, step: int) -> None:
@@ -90,18 +98,27 @@ def open_logger(
     """The sinks that trainer.logger names, metrics.jsonl and report.html always; on rank 0 only.
 
     `resumed_from`: the step of the checkpoint a run goes on from; later lines of metrics.jsonl are dropped,
-    and TensorBoard hides its later points.
+    and TensorBoard hides its later points. W&B and MLflow go on with the run whose id lies in the folder.
     """
+    of_run: Any = {"project": trainer.project_name, "experiment": trainer.experiment_name}
     makers: dict[str, Callable[[], Sink]] = {
         "metrics.jsonl": lambda: JsonlWriter(folder.metrics, keep_through=resumed_from),
         "tensorboard": lambda: TensorBoardWriter(folder.tensorboard, keep_through=resumed_from),
         "console": lambda: ConsoleWriter(total_steps=total_steps, first_step=resumed_from or 0),
+        "wandb": lambda: WandbWriter(folder.tracking, config=_saved_config(folder), **of_run),
+        "mlflow": lambda: MlflowWriter(folder.tracking, config=_saved_config(folder), **of_run),
         "report.html": lambda: ReportWriter(folder.path),
     }
     sinks: list[Sink] = []
-    for name in ("metrics.jsonl", *dict.fromkeys(trainer.logger), "report.html"):
+    asked = [name for name in dict.fromkeys(trainer.logger) if name != "jsonl"]  # which is always there
+    for name in ("metrics.jsonl", *asked, "report.html"):
         try:
             sinks.append(makers[name]())
         except Exception as error:
             warn(f"logger {name} could not be opened ({type(error).__name__}: {error}); training goes on without it")
     return MetricsLogger(sinks, warn=warn)
+
+
+def _saved_config(folder: RunFolder) -> dict[str, Any]:
+    """What the run runs with, as it was saved."""
+    return dict(yaml.safe_load(folder.config.read_text())) if folder.config.exists() else {}

@@ -5,6 +5,7 @@ sizes.json       sizes derived from it                      tensorboard/    the 
 command.txt      the command line                           order.txt/.svg  the order of a step and its drawing
 validation/      samples of the last validations            report.html     all of it on a page (fusedrl.report)
 trace_stepN.json when each op of a step ran, for Perfetto
+tracking/        runs of W&B and MLflow, and their ids
 previous/N/      the same of earlier runs of this name      huggingface/    the trained model
 checkpoints/     states to go on from (fusedrl.checkpoint.folder) and exported models
 """
@@ -44,6 +45,10 @@ class RunFolder:
         return self.path / "tensorboard"
 
     @property
+    def tracking(self) -> Path:
+        return self.path / "tracking"
+
+    @property
     def report(self) -> Path:
         return self.path / "report.html"
 
@@ -69,8 +74,8 @@ class RunFolder:
 
     def records(self) -> tuple[Path, ...]:
         """What belongs to one run only. Orders and models stay in place: the new run may read them before it writes."""
-        files = (self.config, self.sizes, self.command, self.metrics, self.tensorboard, self.validation, self.report)
-        return (*files, *sorted(self.path.glob("trace_step*.json")))
+        files = (self.config, self.sizes, self.command, self.metrics, self.validation, self.report)
+        return (*files, self.tensorboard, self.tracking, *sorted(self.path.glob("trace_step*.json")))
 
 
 def open_run_folder(

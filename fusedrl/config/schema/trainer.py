@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from fusedrl.config.schema.fields import key
 
 WEEK_S = 7 * 86400.0  # a 32-bit timer of milliseconds ends after 24 days
-LOGGERS = ("console", "tensorboard")
+LOGGERS = ("console", "jsonl", "tensorboard", "wandb", "mlflow")
 RESUME_MODES = ("auto", "disable", "resume_path")
 
 
@@ -20,7 +20,7 @@ class BaseTrainerConfig:
     default_local_dir: str = key("runs/${trainer.experiment_name}", help="Folder of the run")
     logger: list[str] = key(
         ["console", "tensorboard"],
-        help="Where metrics go besides metrics.jsonl, which is always written",
+        help="Where metrics go; metrics.jsonl is always written. wandb and mlflow need the extras of these names",
         choices=LOGGERS,
     )
     seed: int = key(0, help="Seed of new weights, of sampling and of mini-batches", at_least=0)
