@@ -70,7 +70,7 @@ def read_model(name: str, *, head: Head = "lm") -> ModelSizes:
     if Path(name).is_dir():
         return ModelSizes(Path(name).resolve().name, Architecture.from_folder(name), head)
     sheet = read_sheet("model", name)
-    return ModelSizes(name, Architecture.from_config(sheet.values, where=sheet.where), head)
+    return ModelSizes(Path(name).stem, Architecture.from_config(sheet.values, where=sheet.where), head)
 
 
 def layer_parameters(arch: Architecture, *, tp: int = 1, with_experts: bool = False) -> int:

@@ -1,9 +1,11 @@
 """Parameters of a model by rank."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import yaml
 
 from fusedrl.models.architecture import Architecture
 from fusedrl.models.experts import Experts
@@ -21,6 +23,9 @@ def test_a_folder_is_read_as_a_sheet_is(tmp_path: Path) -> None:
     sheet = read_model("tiny")
     (tmp_path / "config.json").write_text(json.dumps(sheet.arch.to_config()))
     assert read_model(str(tmp_path)).arch == sheet.arch
+    assert read_model(str(tmp_path)).name == tmp_path.name
+    (tmp_path / "mine.yaml").write_text(yaml.safe_dump(sheet.arch.to_config()))
+    assert read_model(str(tmp_path / "mine.yaml")) == replace(sheet, name="mine")
 
 
 def test_stages_together_are_the_model_and_tied_tables_are_held_by_both_ends() -> None:
