@@ -16,7 +16,10 @@ def write_file(path: Path, data: str | bytes) -> None:
 
 @contextmanager
 def new_file(path: Path) -> Iterator[IO[bytes]]:
-    """Yields a file to fill; it becomes `path`, replacing an older one, when the block ends without an error."""
+    """Yields a file to fill; it becomes `path`, replacing an older one, when the block ends without an error.
+
+    Raises OSError that names `path`, also where the system's error names no file (a full disk).
+    """
     beside = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         with beside.open("wb") as file:
@@ -24,6 +27,8 @@ def new_file(path: Path) -> Iterator[IO[bytes]]:
             file.flush()
             os.fsync(file.fileno())
         beside.replace(path)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from error
     finally:
         beside.unlink(missing_ok=True)
     _flush_names(path.parent)

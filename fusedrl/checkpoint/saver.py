@@ -147,9 +147,13 @@ class Saver:
         self._writing = None
         if leads():
             shutil.rmtree(self._beside(step), ignore_errors=True)
-        latest = names.latest_step(self.checkpoints)
-        stays = "no state was saved before" if latest is None else f"the state of step {latest} stays the last good one"
-        raise SaveError(f"step {step} could not be saved: rank {rank}: {error}; {stays}")
+        raise SaveError(f"step {step} could not be saved: rank {rank}: {error}; {what_stays(self.checkpoints)}")
+
+
+def what_stays(checkpoints: Path) -> str:
+    """For the message of a run that ends."""
+    latest = names.latest_step(checkpoints)
+    return "no state was saved before" if latest is None else f"the state of step {latest} stays the last good one"
 
 
 def _make_empty(folder: Path) -> None:

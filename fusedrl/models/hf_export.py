@@ -11,6 +11,7 @@ from pathlib import Path
 import torch
 import torch.distributed as dist
 from megatron.core.models.gpt import GPTModel
+from safetensors import SafetensorError
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
@@ -21,8 +22,10 @@ from fusedrl.models.parameter_gather import settle
 from fusedrl.models.random_weights import random_source
 from fusedrl.models.stages import stages_of
 from fusedrl.models.weights import from_locals, shapes
+from fusedrl.parallel.agreed import agree, tried
 from fusedrl.parallel.groups import ProcessGroupCollection
 
+WRITING = (OSError, SafetensorError)  # what a full disk raises
 TOKENIZER_FILES = (
     "tokenizer.json",
     "tokenizer.model",
@@ -43,24 +46,38 @@ def export_hf(
     *,
     tokenizer_folder: str | Path | None = None,
 ) -> None:
-    """Write the model; collective over all ranks of its groups. All ranks see the finished folder on return."""
+    """Write the model; collective over all ranks of its groups. All ranks see the finished folder on return.
+
+    Raises AgreedError on all of them where a file could not be written.
+    """
     settle(model)
     folder, held = Path(folder), stages_of(model)
     writes = groups.tp.rank() == 0 and groups.dp_cp.rank() == 0
     count = held[0].pg_collection.pp.size()
+    what, error = f"{folder} could not be written", None
     for module in held:
         tensors = _whole_tensors(module, groups)
-        if writes:
-            folder.mkdir(parents=True, exist_ok=True)
+        if writes and error is None:
             file = folder / _file_name(module.pg_collection.pp.rank(), count)
-            save_file(tensors, str(file), metadata={"format": "pt"})
-    dist.barrier(group=groups.intra_dist_opt)
+            error = tried(lambda: _write_tensors(file, tensors), catching=WRITING)  # noqa: B023 - called at once
+    agree(error, what=what, group=groups.intra_dist_opt)
     if writes and held[0].pg_collection.pp.rank() == 0:
-        dtype = str(next(model.parameters()).dtype).removeprefix("torch.")
-        _write_config(folder, held[0].arch, head=held[0].head, dtype=dtype)
-        _write_index(folder, [_file_name(i, count) for i in range(count)])
-        _copy_tokenizer(tokenizer_folder, folder)
-    dist.barrier(group=groups.intra_dist_opt)
+        files = [_file_name(i, count) for i in range(count)]
+        error = tried(lambda: _write_rest(folder, model, files=files, tokenizer_folder=tokenizer_folder))
+    agree(error, what=what, group=groups.intra_dist_opt)
+
+
+def _write_tensors(file: Path, tensors: dict[str, Tensor]) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    save_file(tensors, str(file), metadata={"format": "pt"})
+
+
+def _write_rest(folder: Path, model: nn.Module, *, files: list[str], tokenizer_folder: str | Path | None) -> None:
+    first = stages_of(model)[0]
+    dtype = str(next(model.parameters()).dtype).removeprefix("torch.")
+    _write_config(folder, first.arch, head=first.head, dtype=dtype)
+    _write_index(folder, files)
+    _copy_tokenizer(tokenizer_folder, folder)
 
 
 def write_random_hf(

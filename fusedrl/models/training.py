@@ -9,7 +9,7 @@
                                                # overlap_param_gather: begin to gather parameters
 
 Losses come divided by the global count of valid tokens, so gradients are summed, never averaged. A step whose gradient
-norm is not finite is skipped and counted.
+norm is not finite is skipped and counted: nothing of model, optimizer and schedule changes.
 """
 
 import copy
@@ -108,7 +108,7 @@ class TrainableModel:
             _reduce_asynchronously(self.ddp)
         if settings.overlap_param_gather:
             gather_asynchronously(self.ddp)
-        self.skipped_steps = 0
+        self.skipped_steps = self.skipped_in_a_row = 0
 
     @property
     def lr(self) -> float:
@@ -173,10 +173,12 @@ class TrainableModel:
         norm = float(self.optimizer.get_grad_norm())
         if not math.isfinite(norm):
             self.skipped_steps += 1
+            self.skipped_in_a_row += 1
             log.warning("%s: gradient norm is %s, step skipped (%d so far)", self.name, norm, self.skipped_steps)
             return StepInfo(False, norm, lr)
         success, _, _ = self.optimizer.step()
         self.scheduler.step(1)
+        self.skipped_in_a_row = 0
         return StepInfo(bool(success), norm, lr)
 
     def reload_params(self) -> None:
@@ -185,13 +187,17 @@ class TrainableModel:
 
     def progress(self) -> dict[str, int]:
         """How far the schedule has come, for `restore_progress`."""
-        return {"scheduled_steps": int(self.scheduler.num_steps), "skipped_steps": self.skipped_steps}
+        return {
+            "scheduled_steps": int(self.scheduler.num_steps),
+            "skipped_steps": self.skipped_steps,
+            "skipped_in_a_row": self.skipped_in_a_row,
+        }
 
-    def restore_progress(self, *, scheduled_steps: int, skipped_steps: int) -> None:
+    def restore_progress(self, *, scheduled_steps: int, skipped_steps: int, skipped_in_a_row: int = 0) -> None:
         """Go on where another run's schedule stood; the learning rate follows from this run's settings."""
         self.scheduler.num_steps = 0
         self.scheduler.step(scheduled_steps)
-        self.skipped_steps = skipped_steps
+        self.skipped_steps, self.skipped_in_a_row = skipped_steps, skipped_in_a_row
 
     def state(self) -> Mapping[str, Any]:
         """What this rank needs to go on: weights, optimizer state, schedule; for exact comparison and for saving."""

@@ -7,14 +7,15 @@ The board lies in the job's store, which works while messages do not. The first 
 every rank leaves where it stands; one collects that into one message, and the others end after it has told.
 """
 
-import contextlib
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 import torch.distributed as dist
 
 from schedules.order import Op, Order
 
+Answer = TypeVar("Answer")
 _POLL_S = 0.05
 TELL_S = 5.0  # that ranks which fail in another's wake give it to tell why
 
@@ -57,24 +58,23 @@ def _cut(row: Sequence[Op], *, place: int, op: Op | None, around: int) -> str:
 class Board:
     """What ranks tell each other about one executor's failure; `key` names it in the store.
 
-    Nothing here raises: it runs while another error is under way, and the store may be gone with its rank.
+    Nothing here raises: it runs while another error is under way, and the store may be gone with its rank. Once it
+    is, it is not asked again: torch prints a page to the console for each call that fails.
     """
 
     def __init__(self, key: str) -> None:
         self._key, self._store = key, dist.distributed_c10d._get_default_store()
+        self._gone = False
 
     def report(self, reason: str) -> str | None:
         """Leave a reason unless another rank did before; that rank's reason, or None when this is the first."""
-        with contextlib.suppress(RuntimeError):  # the store went with its rank
-            found = str(self._store.compare_set(self._key, "", reason).decode())
-            return None if found == reason else found
-        return None
+        found = self._ask(lambda: str(self._store.compare_set(self._key, "", reason).decode()))
+        return None if found == reason else found
 
     def claim(self, rank: int) -> bool:
         """Whether this is the rank that tells the whole: the first that asks, where the store answers."""
-        with contextlib.suppress(RuntimeError):  # the store went with its rank
-            return bool(self._store.compare_set(f"{self._key}/teller", "", str(rank)).decode() == str(rank))
-        return True
+        found = self._ask(lambda: str(self._store.compare_set(f"{self._key}/teller", "", str(rank)).decode()))
+        return found is None or found == str(rank)
 
     def reason(self) -> str | None:
         """The reason of the first rank that failed, if one did."""
@@ -88,7 +88,7 @@ class Board:
         """Where ranks stand, as far as they tell within the time."""
         found: dict[int, str] = {}
         ends = time.monotonic() + wait_s
-        while len(found) < len(ranks) and time.monotonic() < ends:
+        while len(found) < len(ranks) and time.monotonic() < ends and not self._gone:
             for rank in (rank for rank in ranks if rank not in found):
                 if (text := self._read(f"{self._key}/{rank}")) is not None:
                     found[rank] = text
@@ -102,15 +102,21 @@ class Board:
     def wait_told(self, limit_s: float = TELL_S) -> None:
         """A launcher ends all ranks with the first that ends: let the one that knows the cause tell it before."""
         ends = time.monotonic() + limit_s
-        while self._read(f"{self._key}/told") is None and time.monotonic() < ends:
+        while self._read(f"{self._key}/told") is None and time.monotonic() < ends and not self._gone:
             time.sleep(_POLL_S)
 
     def _read(self, key: str) -> str | None:
-        with contextlib.suppress(RuntimeError):  # the store went with its rank
-            if self._store.check([key]):
-                return str(self._store.get(key).decode())
-        return None
+        return self._ask(lambda: str(self._store.get(key).decode()) if self._store.check([key]) else None)
 
     def _write(self, key: str, text: str) -> None:
-        with contextlib.suppress(RuntimeError):  # the store went with its rank
-            self._store.set(key, text)
+        self._ask(lambda: self._store.set(key, text))
+
+    def _ask(self, call: Callable[[], Answer]) -> Answer | None:
+        """None where the store is gone."""
+        if self._gone:
+            return None
+        try:
+            return call()
+        except RuntimeError:  # it went with its rank
+            self._gone = True
+            return None

@@ -5,13 +5,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 Span = tuple[str, int, int]  # name, start and end in ns
+PHASE = "phase: "  # of an error's note
 
 
 class Timers:
     """Seconds by name since the last `collect`. Timers nest; the same name adds up.
 
     `synchronize` is called at both ends, so that work queued on a device counts where it was started
-    (torch.cuda.synchronize).
+    (torch.cuda.synchronize). An error that ends a timed block carries its name on, the innermost first, in a note.
     """
 
     def __init__(
@@ -29,6 +30,9 @@ class Timers:
         began = self._clock()
         try:
             yield
+        except BaseException as error:
+            error.add_note(f"{PHASE}{name}")
+            raise
         finally:
             self._synchronize()
             ended = self._clock()

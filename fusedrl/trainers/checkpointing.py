@@ -19,7 +19,7 @@ from torch import Tensor
 
 from fusedrl.checkpoint.choose import Saved, exactly, last_good
 from fusedrl.checkpoint.folder import remove_leftovers, step_folder
-from fusedrl.checkpoint.saver import Saver
+from fusedrl.checkpoint.saver import Saver, what_stays
 from fusedrl.checkpoint.snapshot import read_beside, restore_models, restore_random, take_snapshot
 from fusedrl.config.load import to_yaml
 from fusedrl.config.schema import BaseTrainerConfig, Config
@@ -29,6 +29,7 @@ from fusedrl.parallel.comm import all_gather_object
 from fusedrl.parallel.team import current, leads
 from fusedrl.trainers.resuming import changes, check_keys, check_same, checkpoints_of
 from fusedrl.trainers.roles import TrainedRole
+from fusedrl.trainers.skipping import check_skipped, skipped_in_a_row
 from fusedrl.trainers.stopping import Stopped, asked_anywhere
 
 _PATIENCE = 0.8  # of trainer.timeout_s, for a file that is waited for
@@ -130,9 +131,11 @@ class Checkpoints:
     ) -> bool:
         """Save after this step where that is due, commit what was under way; whether it was due.
 
-        values: what else the run needs to go on, JSON's types; tensors: flat ones, fp32 or bytes. Raises SaveError; and
-        Stopped, once the state is there, where a rank was asked to stop and this step is not the last.
+        values: what else the run needs to go on, JSON's types; tensors: flat ones, fp32 or bytes. Raises SaveError;
+        AgreedError where too many updates were skipped; and Stopped, once the state is there, where a rank was asked to
+        stop and this step is not the last.
         """
+        self._check_skipped(step)
         asked = None if last else asked_anywhere()
         due = last or asked or (self.config.trainer.save_freq > 0 and step % self.config.trainer.save_freq == 0)
         self.saver.advance()
@@ -145,6 +148,14 @@ class Checkpoints:
             self.finish()
             raise Stopped(step, asked, step_folder(self.saver.checkpoints, step))
         return bool(due)
+
+    def _check_skipped(self, step: int) -> None:
+        """Before the state of a step is saved; an earlier one that is under way is finished if the run ends here."""
+        skipped = skipped_in_a_row({name: role.trained for name, role in self.models.items()})
+        limit = self.config.trainer.max_skipped_updates
+        if limit is not None and max(skipped.values(), default=0) >= limit:
+            self.finish()
+            check_skipped(skipped, limit=limit, step=step, stays=what_stays(self.saver.checkpoints))
 
     def finish(self) -> None:
         """Wait for the last state."""

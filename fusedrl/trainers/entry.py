@@ -8,14 +8,15 @@ A run that is asked to stop (stopping.py) ends with RESUMABLE, on which launch/s
 """
 
 import os
+import re
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import TypeVar
 
 from fusedrl.config.cli import stop
 from fusedrl.config.errors import ConfigError
+from fusedrl.telemetry.timers import PHASE
 
 FAILED = 1  # exit codes
 RESUMABLE = 75  # EX_TEMPFAIL of sysexits.h: the same command goes on
@@ -74,13 +75,19 @@ def lost_contact(error: RuntimeError) -> str | None:
     if not isinstance(error, DistError) and "/gloo/" not in first:
         return None
     if "timed out" in first.lower():
-        return f"waited for another rank longer than trainer.timeout_s allows ({_without_place(first)})"
-    return f"lost contact with another rank: it ended, failed or was killed ({_without_place(first)})"
+        return f"waited for another rank longer than trainer.timeout_s allows{_during(error)} ({_in_short(first)})"
+    return f"lost contact with another rank{_during(error)}: it ended, failed or was killed ({_in_short(first)})"
 
 
-def _without_place(text: str) -> str:
-    """Without the C++ file that gloo puts in front."""
-    return text.split("] ", 1)[-1].removesuffix(".")
+def _in_short(text: str) -> str:
+    """Without the C++ file that gloo puts in front, and its advice behind."""
+    return re.sub(r"\[\S*/gloo/[^\]]*\] ", "", text).split(". This is typically")[0].removesuffix(".")
+
+
+def _during(error: BaseException) -> str:
+    """The phase that the step was in (Timers leave a note of it)."""
+    phases = [note.removeprefix(PHASE) for note in getattr(error, "__notes__", []) if note.startswith(PHASE)]
+    return f" during {phases[0]}" if phases else ""
 
 
 def in_world(command: str, run: Callable[[], None], *, timeout_s: float) -> None:
@@ -88,25 +95,27 @@ def in_world(command: str, run: Callable[[], None], *, timeout_s: float) -> None
 
     A pass that failed has told why, on the rank where it failed first: the ranks end with code 1 and no more words. So
     has a stream of samples.
-    A state that could not be saved is known to all ranks: the first tells, then they end with code 1; so is a run that
-    was asked to stop and is saved, with code 75. A rank that loses another one outside a pass says so in one line.
+    What all ranks know alike (a state that could not be saved, an AgreedError) one of them tells, then they end with
+    code 1; so is a run that was asked to stop and is saved, with code 75. A rank that loses another one outside a pass
+    says so in one line. The signals of a launcher that ends the others do not cut a rank off while it tells.
     """
     from fusedrl.checkpoint.saver import SaveError
+    from fusedrl.parallel.agreed import AgreedError
     from fusedrl.pipeline.failure import TELL_S, PipelineError
     from fusedrl.stream.client import StreamError
-    from fusedrl.trainers.stopping import Stopped
+    from fusedrl.trainers.stopping import Stopped, ending, let_tell
     from fusedrl.trainers.world import joined
 
     try:
-        with joined(timeout_s=timeout_s):
+        with ending(), joined(timeout_s=timeout_s):
             run()
     except ConfigError as error:
         stop(command, error.problems)
-    except (SaveError, Stopped) as error:
-        if is_first_rank():
+    except (SaveError, Stopped, AgreedError) as error:
+        if error.tells if isinstance(error, AgreedError) else is_first_rank():
             print(f"fusedrl.{command}: {error}", file=sys.stderr, flush=True)
         else:
-            time.sleep(TELL_S)  # a rank that ends first has the launcher end the one that tells
+            let_tell(TELL_S)
         sys.exit(RESUMABLE if isinstance(error, Stopped) else FAILED)
     except (PipelineError, StreamError):
         sys.exit(FAILED)

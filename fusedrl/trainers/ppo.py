@@ -12,12 +12,14 @@ Shapes: B samples of a step, R response tokens.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import isfinite
 from typing import Any
 
 from torch import Tensor
 
 from fusedrl.config.budgets import Budget, ppo_budgets
 from fusedrl.config.schema import PPOConfig, RolloutConfig, ValidationSamplingConfig
+from fusedrl.parallel.agreed import AgreedError
 from fusedrl.pipeline.executor import Executor
 from fusedrl.pipeline.spans import gather_spans, within
 from fusedrl.rewards.runner import RewardRunner
@@ -45,7 +47,7 @@ from fusedrl.trainers.report import step_metrics
 from fusedrl.trainers.retokenizing import CUT, Retokenizer
 from fusedrl.trainers.roles import Role, TrainedRole
 from fusedrl.trainers.samples import Samples, gather_samples
-from fusedrl.trainers.scoring import Scores, reward_samples, score
+from fusedrl.trainers.scoring import Scores, require_answers, reward_samples, score
 from fusedrl.trainers.streaming import Gathered, SampleStream
 from fusedrl.trainers.update import Learner, Update, mini_batches, shapes_ahead, update
 
@@ -91,7 +93,11 @@ class PPO:
         if history[0]:
             self.logger.log(history[0], step=0)
         for step in range(first, steps + 1):
-            metrics = self.step(step)
+            try:
+                metrics = self.step(step)
+            except AgreedError:  # all ranks are here alike: the state that is under way shall count
+                self.checkpoints.finish()
+                raise
             if self.prompts.validation and (step == steps or _due(step, every=trainer.test_freq)):
                 with self.timers("testing"):
                     metrics |= self.validate(step)
@@ -139,12 +145,14 @@ class PPO:
             self.make_room()
             gathered = self.by_stages(step) if self.stream is None else self.streamed(self.stream, self.rows(), step)
             samples, scores, inferred = gathered.samples, gathered.scores, gathered.inferred
+            require_answers(scores, step=step, path=self.config.custom_reward_function.path)
             with self.timers("adv"):
                 experience = self.experience(samples, scores.score_B, inferred)
             self.take_back()
             with self.timers("update_fused"):
                 updates = self.update(experience, step=step)
-        self.kl = self.kl.update(experience.kl, samples=samples.size)
+        if isfinite(experience.kl):  # else no loss of this step is finite, and its updates are skipped (skipping.py)
+            self.kl = self.kl.update(experience.kl, samples=samples.size)
         self.outputs.save_order(updates[0].program)
         timing_s = self.timers.collect() | gathered.timing_s
         if step in self.config.trainer.profile_steps:

@@ -4,6 +4,7 @@ The function runs in worker processes of rank 0 alone; every rank joins the broa
 throws or gives no number costs its own sample: it gets the configured score, and is counted.
 """
 
+import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -14,16 +15,20 @@ import torch
 from torch import Tensor
 
 from fusedrl.config.schema import CustomRewardFunctionConfig, EvaluateConfig, PPOConfig
+from fusedrl.parallel.agreed import AgreedError
 from fusedrl.parallel.comm import broadcast_object
 from fusedrl.parallel.team import leads
 from fusedrl.rewards.combine import part_means, parts_of
-from fusedrl.rewards.function import VERIFIER
+from fusedrl.rewards.function import KEY, VERIFIER, RewardFunctionError
+from fusedrl.rewards.remote import is_url
 from fusedrl.rewards.runner import RewardRunner
 from fusedrl.rewards.sample import RewardResult, RewardSample
 from fusedrl.rewards.team import RunnerTeam
 from fusedrl.rollout.requests import Completion
 from fusedrl.trainers.prompting import PromptRow
 
+FAILED = "reward/failed_calls"
+logger = logging.getLogger(__name__)
 PULSE_S = 5.0  # below any time that ranks wait for each other
 
 
@@ -112,10 +117,21 @@ def score(runner: RewardRunner | RunnerTeam | None, samples: Sequence[RewardSamp
     return Scores(torch.tensor(told["score"], dtype=torch.float32), told["metrics"])
 
 
+def require_answers(scores: Scores, *, step: int, path: str | None) -> None:
+    """Raises AgreedError, on all ranks alike, where a reward server answered no call of a step: it is down, and scores
+    that stand for its answers are nothing to learn from. path: of the function, an address where it is a server."""
+    if is_url(path) and scores.metrics[FAILED] >= len(scores.score_B):
+        raise AgreedError(
+            f"{KEY}.path={path}: the server answered none of the {len(scores.score_B)} calls of step {step}; the "
+            "reasons are above. Nothing of that step was trained on: start the server, then the same command goes on",
+            tells=leads(),
+        )
+
+
 def call_metrics(results: Sequence[RewardResult]) -> dict[str, float]:
     """Failed calls, and the mean of each part of a weighted function."""
     failed = sum(not result.ok for result in results)
-    return {"reward/failed_calls": float(failed), **part_means([result.extra for result in results])}
+    return {FAILED: float(failed), **part_means([result.extra for result in results])}
 
 
 def judge(runner: RewardRunner | RunnerTeam | None, samples: Sequence[RewardSample]) -> list[Verdict] | None:
@@ -137,6 +153,8 @@ def _from_rank_0(make: Callable[[], Any]) -> Any:
         return _announced(make)
     while not (heard := broadcast_object(None)):
         pass
+    if len(heard) == 2:
+        raise AgreedError(heard[1], tells=False)
     return heard[0]
 
 
@@ -151,7 +169,10 @@ def _announced(make: Callable[[], Any]) -> Any:
         except Empty:
             broadcast_object([])
     if error is not None:
-        raise error
+        broadcast_object([None, f"{type(error).__name__}: {error}"])
+        if not isinstance(error, RewardFunctionError):  # a defect: where it is helps, too
+            logger.error("scoring failed", exc_info=error)
+        raise AgreedError(str(error), tells=True) from error
     broadcast_object([found])
     return found
 

@@ -8,9 +8,14 @@
         if (name := asked_anywhere()): # at the end of a step, by all ranks: one that was asked stops all
             raise Stopped(step, name, folder)
 
-A handler only notes the signal, so a rank that hangs is not ended by it: whoever sends SIGTERM sends SIGKILL later.
+    with ending():                     # around a command: a rank that ends is not ended before it has told why
+
+A launcher sends SIGTERM to all ranks as soon as one is gone, which may reach a rank that has just lost it and is about
+to say so. A handler only notes the signal, so a rank that hangs is not ended by it: whoever sends SIGTERM sends SIGKILL
+later.
 """
 
+import os
 import signal
 import threading
 from collections.abc import Iterator
@@ -22,6 +27,8 @@ from fusedrl.parallel.comm import all_gather_object
 
 SIGNALS = (signal.SIGUSR1, signal.SIGTERM)
 _came: list[str] = []  # a process has one set of handlers
+_heeded = False  # whether the command has come to `heeding`
+_launcher_ends = threading.Event()  # a signal after `heeding`
 
 
 class Stopped(Exception):
@@ -35,7 +42,9 @@ class Stopped(Exception):
 @contextmanager
 def heeding() -> Iterator[None]:
     """Note the signals instead of ending by them. Outside the main thread, which alone may set handlers, do nothing."""
+    global _heeded
     _came.clear()
+    _heeded = True
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -47,9 +56,37 @@ def heeding() -> Iterator[None]:
             signal.signal(number, handler)
 
 
+@contextmanager
+def ending() -> Iterator[None]:
+    """Once the run has heeded the signals, they do not end this rank any more: it ends by itself. Handlers stay where
+    the command ends badly, as long as the process lives."""
+    global _heeded
+    _heeded = False
+    _launcher_ends.clear()
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.signal(number, _end_unless_heeded) for number in SIGNALS}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+def let_tell(limit_s: float) -> None:
+    """Leave another rank time to tell why the run ends: a launcher ends all ranks with the first. Until it does."""
+    _launcher_ends.wait(limit_s)
+
+
 def asked_anywhere() -> str | None:
     """The signal that came to the first rank which got one, on every rank. A collective of all ranks."""
     return next((name for name in all_gather_object(_came[0] if _came else None) if name is not None), None)
+
+
+def _end_unless_heeded(number: int, frame: FrameType | None) -> None:
+    _launcher_ends.set()
+    if not _heeded:
+        signal.signal(number, signal.SIG_DFL)
+        os.kill(os.getpid(), number)
 
 
 def _note(number: int, frame: FrameType | None) -> None:

@@ -14,6 +14,7 @@ import torch.distributed as dist
 from megatron.core.models.gpt import GPTModel
 from torch import Tensor
 
+from fusedrl.checkpoint.snapshot import owned
 from fusedrl.models.architecture import Architecture
 from fusedrl.models.build import Head, build_model
 from fusedrl.models.fill import fill
@@ -21,6 +22,7 @@ from fusedrl.models.hf_export import export_hf
 from fusedrl.models.hf_import import load_hf
 from fusedrl.models.logprob import entropy, token_log_probs
 from fusedrl.models.options import PLAIN, StageOptions
+from fusedrl.models.parameter_gather import settle
 from fusedrl.models.stage_layers import StageLayers
 from fusedrl.models.stages import build_stages, stages_of
 from fusedrl.models.training import OptimizerSettings, TrainableModel
@@ -223,25 +225,35 @@ def losses_and_norms(
     return history
 
 
-def step_with_bad_gradient(value: float) -> dict[str, Any]:
-    """One rank's gradient is not finite: is the step skipped on all, and are the weights as before?"""
+def step_with_bad_gradient(value: float, *, settings: dict[str, Any], dtype: str) -> dict[str, Any]:
+    """One rank's gradient is not finite in the second and third of four steps: are these skipped on all, and are
+    weights and everything that the optimizer keeps as before?"""
     groups = build_groups(Layout(dp=dist.get_world_size()))
-    model = TrainableModel(build_model(TINY, groups, seed=3), groups=groups, settings=OptimizerSettings(lr=0.1))
-    before = [parameter.detach().clone() for parameter in model.module.parameters()]
-    model.zero_grad()
-    with model.no_sync():
-        walk_back(model, tokens())
-    if dist.get_rank() == 0:
-        next(model.module.parameters()).main_grad.view(-1)[0] = value
-    model.finalize_grads()
-    info = model.step()
-    same = all(torch.equal(a, b) for a, b in zip(before, model.module.parameters(), strict=True))
-    return {
-        "success": info.success,
-        "same": same,
-        "skipped": model.skipped_steps,
-        "lr_steps": model.scheduler.num_steps,
-    }
+    made = build_model(TINY, groups, seed=3, dtype=getattr(torch, dtype))
+    model = TrainableModel(made, groups=groups, settings=OptimizerSettings(lr=0.1, **settings))
+    seen: list[dict[str, Any]] = []
+    for step in range(4):
+        before = [tensor.clone() for tensor in _kept(model)]
+        model.zero_grad()
+        with model.no_sync():
+            walk_back(model, tokens())
+        if dist.get_rank() == 0 and step in (1, 2):
+            next(model.module.parameters()).main_grad.view(-1)[0] = value
+        model.finalize_grads()
+        info = model.step()
+        after = _kept(model)
+        same = len(before) == len(after) and all(map(torch.equal, before, after))
+        seen.append({"success": info.success, "same": same, "in_a_row": model.skipped_in_a_row})
+    return {"seen": seen, "skipped": model.skipped_steps, "lr_steps": model.scheduler.num_steps}
+
+
+def _kept(model: TrainableModel) -> list[torch.Tensor]:
+    """Weights, and all tensors of what the optimizer saves."""
+    settle(model.module)
+    found = [parameter.detach() for parameter in model.module.parameters()]
+    for _, share in owned(model):
+        found += share.tensors().values()
+    return found
 
 
 def tied_copies_after_training(layout: tuple[int, int, int], *, reverse: bool, distributed: bool) -> list[bool]:

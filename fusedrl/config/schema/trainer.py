@@ -30,6 +30,12 @@ class BaseTrainerConfig:
         above=0,
         at_most=WEEK_S,
     )
+    max_skipped_updates: int | None = key(
+        10,
+        help="Updates of a model in a row that may be skipped, their gradients not being finite, before the run ends "
+        "with an error; null: any number",
+        at_least=1,
+    )
     save_freq: int = key(-1, help="Save the run's state every so many steps; -1: at the end only", at_least=-1)
     async_save: bool = key(True, help="Train on while a state is written; it is copied in memory first")
     max_ckpt_to_keep: int | None = key(

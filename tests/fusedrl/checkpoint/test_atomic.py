@@ -27,10 +27,10 @@ def test_a_write_that_fails_leaves_the_old_file(call: str, tmp_path: Path, monke
     path.write_text("old")
 
     def fail(*arguments: object) -> None:
-        raise OSError("no space")
+        raise OSError(28, "no space")
 
     monkeypatch.setattr(*((os, "fsync") if call == "fsync" else (Path, "replace")), fail)
-    with pytest.raises(OSError, match="no space"):
+    with pytest.raises(OSError, match=f"no space: '{path}'"):
         write_file(path, "new")
     assert path.read_text() == "old"
     assert names(tmp_path) == {"file"}

@@ -122,10 +122,21 @@ def test_tied_tables_of_first_and_last_stage_stay_bit_equal(
     assert all(all(of_rank) and len(of_rank) == 3 for of_rank in ends)
 
 
-@pytest.mark.parametrize("value", [math.nan, math.inf])
-def test_step_with_a_non_finite_gradient_is_skipped_by_all(ranks: RankPool, value: float) -> None:
-    expected = {"success": False, "same": True, "skipped": 1, "lr_steps": 0}
-    assert ranks.run(f"{JOBS}:step_with_bad_gradient", world=2, value=value) == [expected] * 2
+SHARDED = {"use_distributed_optimizer": True, "overlap_grad_reduce": True, "overlap_param_gather": True}
+
+
+@pytest.mark.parametrize(
+    ("value", "settings", "dtype"),
+    [(math.nan, {}, "float32"), (math.inf, SHARDED, "float32"), (math.nan, SHARDED, "bfloat16")],
+)
+def test_a_step_with_a_non_finite_gradient_is_skipped_by_all_and_changes_no_bit(
+    ranks: RankPool, value: float, settings: dict[str, Any], dtype: str
+) -> None:
+    skipped = [{"success": False, "same": True, "in_a_row": count} for count in (1, 2)]
+    taken = {"success": True, "same": False, "in_a_row": 0}
+    expected = {"seen": [taken, *skipped, taken], "skipped": 2, "lr_steps": 2}
+    found = ranks.run(f"{JOBS}:step_with_bad_gradient", world=2, value=value, settings=settings, dtype=dtype)
+    assert found == [expected] * 2
 
 
 def test_learning_rate_warms_up_then_decays(ranks: RankPool, tmp_path: Path) -> None:

@@ -63,3 +63,10 @@ def test_spans_are_those_of_the_last_collect_on_the_clock() -> None:
     assert timers.spans == [("gen", 1_000_000_000, 1_500_000_000), ("step", 0, 1_500_000_000)]
     timers.collect()
     assert timers.spans == []
+
+
+def test_an_error_carries_on_the_phases_that_it_ended() -> None:
+    timers, error = Timers(clock=Clock()), RuntimeError("lost")
+    with pytest.raises(RuntimeError), timers("step"), timers("gen"):
+        raise error
+    assert error.__notes__ == ["phase: gen", "phase: step"]

@@ -10,8 +10,10 @@ from fusedrl import evaluate, generate, ppo, reward_model, sft
 from fusedrl.checkpoint.saver import SaveError
 from fusedrl.config.errors import ConfigError
 from fusedrl.config.load import load
+from fusedrl.parallel.agreed import AgreedError
 from fusedrl.pipeline.failure import TELL_S, PipelineError
-from fusedrl.trainers import entry, preflight, preflight_generation, world
+from fusedrl.telemetry.timers import Timers
+from fusedrl.trainers import preflight, preflight_generation, stopping, world
 from fusedrl.trainers.entry import CONNECTIONS, in_world, overlap_tensor_parallel, set_up
 from fusedrl.trainers.stopping import Stopped
 
@@ -20,6 +22,7 @@ from fusedrl.trainers.stopping import Stopped
 def alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(world, "joined", lambda *, timeout_s: nullcontext())
     monkeypatch.delenv("RANK", raising=False)
+    monkeypatch.setattr(stopping, "let_tell", lambda limit_s: None)
 
 
 def raising(error: BaseException) -> None:
@@ -34,6 +37,8 @@ def raising(error: BaseException) -> None:
         (Stopped(3, "SIGUSR1", Path("run/global_step_3")), 75, "fusedrl.ppo: SIGUSR1: stopped after step 3, saved in"),
         (KeyboardInterrupt(), 130, "fusedrl.ppo: interrupted"),
         (ConfigError(["a.b=1: must be 2"]), 2, "fusedrl.ppo: 1 problem in the configuration"),
+        (AgreedError("the server is down", tells=True), 1, "fusedrl.ppo: the server is down"),
+        (AgreedError("another rank tells", tells=False), 1, ""),
     ],
 )
 def test_failed_passes_and_configurations_end_with_a_code_and_no_traceback(
@@ -50,7 +55,7 @@ def test_failed_passes_and_configurations_end_with_a_code_and_no_traceback(
 
 def test_ranks_that_do_not_tell_wait_for_the_one_that_does(monkeypatch: pytest.MonkeyPatch) -> None:
     waits: list[float] = []
-    monkeypatch.setattr(entry.time, "sleep", waits.append)
+    monkeypatch.setattr(stopping, "let_tell", waits.append)
     for rank in (0, 1):
         monkeypatch.setenv("RANK", str(rank))
         with pytest.raises(SystemExit):
@@ -82,6 +87,22 @@ def test_a_rank_that_loses_another_says_so_in_one_line(
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith(f"fusedrl.ppo: rank 3 {said}")
     assert "pair.cc" not in line
+
+
+def test_a_lost_rank_is_told_with_the_phase_and_without_gloo_s_advice(capsys: pytest.CaptureFixture[str]) -> None:
+    timers, closed = Timers(), "[../gloo/transport/tcp/pair.cc:547] Connection closed by peer [::1]:2"
+    with pytest.raises(SystemExit):
+        in_world("ppo", lambda: lose(timers, f"{closed}. This is typically caused by a crash. Good luck!"), timeout_s=1)
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line == (
+        "fusedrl.ppo: rank 0 lost contact with another rank during gen: it ended, failed or was killed "
+        "(Connection closed by peer [::1]:2)"
+    )
+
+
+def lose(timers: Timers, text: str) -> None:
+    with timers("step"), timers("gen"):
+        raise RuntimeError(text)
 
 
 def test_runtime_errors_of_other_kinds_pass_through() -> None:

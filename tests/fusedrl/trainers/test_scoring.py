@@ -3,11 +3,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
 
-from fusedrl.rewards.function import VERIFIER
+from fusedrl.parallel.agreed import AgreedError
+from fusedrl.rewards.function import VERIFIER, RewardFunctionError
 from fusedrl.rewards.sample import RewardResult, RewardSample
 from fusedrl.trainers import scoring
-from fusedrl.trainers.scoring import Verdict, function_path, judge, score
+from fusedrl.trainers.scoring import FAILED, Scores, Verdict, function_path, judge, require_answers, score
 from tests.fusedrl.config.conftest import changed, ppo
 
 
@@ -58,7 +60,7 @@ class Patient:
 def test_the_others_hear_that_a_long_scoring_goes_on(monkeypatch: pytest.MonkeyPatch, full: bool) -> None:
     runner: Any = Patient()
     monkeypatch.setattr(scoring, "broadcast_object", runner.hear)
-    monkeypatch.setattr(scoring.dist, "get_rank", lambda: 0)
+    monkeypatch.setattr(scoring, "leads", lambda: True)
     monkeypatch.setattr(scoring, "PULSE_S", 0.001)
     samples = [RewardSample("0", "a", "x"), RewardSample("1", "a", "y")]
     if full:
@@ -77,15 +79,47 @@ def test_another_rank_waits_for_the_verdicts_and_an_error_of_the_runner_is_raise
     verdict = {"score": 1.0, "acc": None, "pred": "7", "failure": None, "parts": {"right": 1.0}}
     heard = iter([[], [], [[verdict]], [None]])
     monkeypatch.setattr(scoring, "broadcast_object", lambda value: next(heard))
-    monkeypatch.setattr(scoring.dist, "get_rank", lambda: 1)
+    monkeypatch.setattr(scoring, "leads", lambda: False)
     assert judge(None, []) == [Verdict(1.0, pred="7", parts={"right": 1.0})]
     assert judge(None, []) is None  # there is no function
+    monkeypatch.setattr(scoring, "broadcast_object", lambda value: [None, "KeyError: 'x'"])
+    with pytest.raises(AgreedError, match="KeyError: 'x'") as told:  # it failed on the first rank, which tells
+        score(None, [])
+    assert not told.value.tells
 
     def broken(samples: Any) -> Any:
         raise RuntimeError("the reward runner is closed")
 
     monkeypatch.setattr(scoring, "broadcast_object", lambda value: value)
-    monkeypatch.setattr(scoring.dist, "get_rank", lambda: 0)
+    monkeypatch.setattr(scoring, "leads", lambda: True)
     for ask in (judge, score):
         with pytest.raises(RuntimeError, match="the reward runner is closed"):
             ask(SimpleNamespace(score=broken), [])  # type: ignore[operator]
+
+
+def test_workers_that_cannot_be_started_again_are_told_once_and_all_ranks_hear(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(samples: Any) -> Any:
+        raise RewardFunctionError("reward.py is gone")
+
+    told: list[Any] = []
+    monkeypatch.setattr(scoring, "broadcast_object", told.append)
+    monkeypatch.setattr(scoring, "leads", lambda: True)
+    with pytest.raises(AgreedError, match=r"^reward\.py is gone$") as raised:
+        score(SimpleNamespace(score=broken), [])  # type: ignore[arg-type]
+    assert raised.value.tells
+    assert told[-1] == [None, "RewardFunctionError: reward.py is gone"]
+
+
+@pytest.mark.parametrize(
+    ("path", "failed", "ends"),
+    [("http://a:1/x", 2, True), ("http://a:1/x", 1, False), ("reward.py", 2, False), (None, 0, False)],
+)
+def test_a_server_that_answers_nothing_is_down_but_a_function_may_fail_on_every_sample(
+    monkeypatch: pytest.MonkeyPatch, path: str | None, failed: int, ends: bool
+) -> None:
+    monkeypatch.setattr(scoring, "leads", lambda: True)
+    scores = Scores(torch.zeros(2), {FAILED: float(failed)})
+    if not ends:
+        return require_answers(scores, step=3, path=path)
+    with pytest.raises(AgreedError, match="http://a:1/x: the server answered none of the 2 calls of step 3"):
+        require_answers(scores, step=3, path=path)

@@ -2,6 +2,8 @@
 
 import os
 import signal
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -51,6 +53,22 @@ def test_a_signal_is_noted_and_forgotten_by_the_next_run(monkeypatch: pytest.Mon
     assert signal.getsignal(number) == before
     with heeding():
         assert asked_anywhere() is None
+
+
+def test_a_launcher_s_signal_does_not_cut_off_a_rank_that_ends_but_ends_one_that_has_not_begun() -> None:
+    """Two children, signalled by themselves: after the run heeded signals, and before."""
+    tell = "let_tell(60); os.write(1, b'told'); os._exit(3)"
+    body = "import os, signal; from fusedrl.trainers.stopping import *"
+    codes = {
+        way: subprocess.run(
+            [sys.executable, "-c", f"{body}\nwith ending():\n    {run}\n    os.kill(os.getpid(), 15)\n    {tell}"],
+            capture_output=True,
+            timeout=120,
+        )
+        for way, run in (("after", "with heeding(): os.getpid()"), ("before", "os.getpid()"))
+    }
+    assert (codes["after"].returncode, codes["after"].stdout) == (3, b"told")
+    assert (codes["before"].returncode, codes["before"].stdout) == (-signal.SIGTERM, b"")
 
 
 def test_a_run_in_a_thread_of_another_program_leaves_its_handlers_alone() -> None:
