@@ -6,6 +6,9 @@ After each fault the same command is started again and ends as the run that met 
 import os
 import re
 import shutil
+import subprocess
+import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +16,14 @@ import pytest
 
 from fusedrl.checkpoint.folder import candidates, state_folder
 from tests.faults.faults import Fault
+from tests.faults.job import FAULT
 from tests.faults.launcher import Ended
 from tests.faults.runs import TELLS, Runs, check_ended
 
 pytestmark = pytest.mark.skipif(
     os.environ.get("FUSEDRL_TEST_FAULTS") != "all", reason="every fault in every phase: bash launch/test_faults.sh"
 )
+ROOT = Path(__file__).resolve().parents[2]
 LOST, WAITED = "lost contact with another rank during {}", "longer than trainer.timeout_s allows during {} ("
 CLOSED, NO_MESSAGE = "rank {} closed the connection; it ended, failed or was killed", "from rank {} did not come within"
 SILENT = "instance 1 was last heard"
@@ -240,3 +245,31 @@ def test_a_reference_that_gives_no_numbers_ends_the_run_after_the_updates_that_i
 def test_a_reward_server_that_is_down_from_the_start_is_told_before_anything_starts(runs: Runs) -> None:
     ended = runs.start("no_server", "custom_reward_function.path=http://127.0.0.1:9/score")
     check_ended(ended, codes=(2, 2), said="nothing answers at 127.0.0.1:9")
+
+
+def by_torchrun(runs: Runs, run: str, *more: str, fault: Fault, **given: str) -> subprocess.CompletedProcess[str]:
+    """The same run under launch/torchrun.sh."""
+    environment = {**os.environ, "FUSEDRL_PYTHON": sys.executable, "NPROC_PER_NODE": "2", "OMP_NUM_THREADS": "1"}
+    environment |= {"CI": "true", FAULT: fault.to_text(), **given}
+    command = ["bash", str(ROOT / "launch/torchrun.sh"), "tests.faults.job", *runs.arguments(run, *more)]
+    return subprocess.run(command, env=environment, cwd=runs.folder, capture_output=True, text=True, timeout=900)
+
+
+def test_torchrun_starts_all_ranks_again_and_they_go_on_from_the_last_state(runs: Runs, run: str) -> None:
+    done = by_torchrun(runs, run, fault=Fault("kill", "training", 3), MAX_RESTARTS="1")
+    told = done.stdout + done.stderr
+    assert done.returncode == 0, told
+    assert CLOSED.format(1) in told
+    assert "RESUMED after step " in told
+    assert runs.left_by(run) == runs.whole()
+
+
+def test_a_rank_that_stands_still_under_torchrun_ends_the_run_after_timeout_s(runs: Runs, run: str) -> None:
+    """The configured limit, on the clock. torchrun kills what stands still SHUTDOWN_TIMEOUT seconds later."""
+    fault, began = Fault("stuck", "generation", 3), time.monotonic()
+    done = by_torchrun(runs, run, "trainer.timeout_s=30", fault=fault, SHUTDOWN_TIMEOUT="5")
+    told = done.stdout + done.stderr
+    print(f"\nTIME {run}: {time.monotonic() - began:.1f} s in all")
+    assert done.returncode == 1, told
+    assert WAITED.format("gen") in told
+    assert "Timed out waiting 30000ms" in told

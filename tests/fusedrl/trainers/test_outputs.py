@@ -9,7 +9,7 @@ from tests.fusedrl.trainers.test_judging import judged
 
 @pytest.fixture(autouse=True)
 def first_rank(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(outputs.dist, "get_rank", lambda: 0)
+    monkeypatch.setattr(outputs, "leads", lambda: True)
 
 
 def kept(folder: Path, *steps: int, keep: int | None) -> list[str]:
@@ -30,6 +30,14 @@ def test_those_of_a_course_that_was_left_go(tmp_path: Path) -> None:
 
 
 def test_other_ranks_write_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(outputs.dist, "get_rank", lambda: 1)
+    monkeypatch.setattr(outputs, "leads", lambda: False)
     Outputs(tmp_path, "").save_validation(1, judged(), decode=str, keep=1)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_that_a_run_can_do_without_is_told_and_does_not_end_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "validation").write_text("a file where the folder should be")
+    Outputs(tmp_path, "").save_validation(3, judged(), decode=str, keep=1)
+    assert capsys.readouterr().err.startswith("warning: validation/step_3 could not be written (")
