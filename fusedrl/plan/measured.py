@@ -37,6 +37,7 @@ class MeasuredCosts:
     profile: Profile
     cluster: Cluster
     _beyond: set[str] = field(default_factory=set, compare=False, repr=False)
+    _found: dict[tuple[ModelSizes, str, int], Table] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def dtype(self) -> str:
@@ -121,6 +122,12 @@ class MeasuredCosts:
         return Passes(forward, backward, min(weight, backward))
 
     def _of_model(self, model: ModelSizes, of: str, tp: int, *sizes: float) -> Sequence[float]:
+        key = (model, of, tp)
+        if key not in self._found:
+            self._found[key] = self._table(model, of, tp)
+        return self._ask(self._found[key], *sizes)
+
+    def _table(self, model: ModelSizes, of: str, tp: int) -> Table:
         name = self._name(model)
         table = self.profile.find(of, model=name, tp=tp)
         if table is None:
@@ -130,7 +137,7 @@ class MeasuredCosts:
                 + (f", only at tp={known}" if known else "")
                 + "; measure it with python -m fusedrl.profile on as many ranks"
             )
-        return self._ask(table, *sizes)
+        return table
 
     def _ask(self, table: Table, *sizes: float) -> Sequence[float]:
         if min(sizes) <= 0:

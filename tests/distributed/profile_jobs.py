@@ -1,6 +1,8 @@
 """What the ranks do in the tests of fusedrl.profile."""
 
+import os
 from dataclasses import replace
+from unittest.mock import patch
 
 import torch
 
@@ -20,7 +22,8 @@ OPTIONS = command.Options(
 )
 
 
-def measured(*, sequence_parallel: bool) -> str:
-    """The text of the profile of "tiny" on the ranks there are."""
+def measured(*, sequence_parallel: bool, local: int) -> str:
+    """The text of the profile of "tiny" on the ranks there are, as if a node had `local` of them."""
     options = replace(OPTIONS, sequence_parallel=sequence_parallel)
-    return profile_text(command.measure(options, [read_model("tiny")], device=torch.device("cpu")))
+    with patch.dict(os.environ, LOCAL_WORLD_SIZE=str(local)):
+        return profile_text(command.measure(options, [read_model("tiny")], device=torch.device("cpu")))

@@ -18,17 +18,19 @@ TINY = read_model("tiny")
 OPTIONS = command.Options()
 
 
-@pytest.mark.parametrize("sequence_parallel", [False, True])
+@pytest.mark.parametrize(("sequence_parallel", "nodes"), [(False, 1), (True, 2)])
 def test_a_profile_answers_all_that_a_plan_asks_and_is_the_same_on_all_ranks(
-    ranks: RankPool, tmp_path: Path, sequence_parallel: bool
+    ranks: RankPool, tmp_path: Path, sequence_parallel: bool, nodes: int
 ) -> None:
-    first, second = ranks.run("tests.distributed.profile_jobs:measured", world=2, sequence_parallel=sequence_parallel)
+    first, second = ranks.run(
+        "tests.distributed.profile_jobs:measured", world=2, sequence_parallel=sequence_parallel, local=2 // nodes
+    )
     assert first == second
     path = tmp_path / "profile.yaml"
     path.write_text(first)
     assert len(list(command.parts_of_whole(read_profile(path)))) == 2
-    costs = MeasuredCosts(read_profile(path), read_cluster("cpu_1x2"))
-    assert costs.widths(TINY) == (1, 2)
+    costs = MeasuredCosts(read_profile(path), read_cluster(f"cpu_{nodes}x{2 // nodes}"))
+    assert costs.widths(TINY) == ((1, 2) if nodes == 1 else (1,))
     for tp in (1, 2):
         for model in (TINY, TINY.with_head("value")):
             for tokens in (16, 32):
@@ -41,9 +43,9 @@ def test_a_profile_answers_all_that_a_plan_asks_and_is_the_same_on_all_ranks(
         assert costs.prefill(TINY, tp=tp, tokens=16, length=8) > 0
         assert costs.decode(TINY, tp=tp, rows=2, context=8) > 0
         assert costs.decode_ends(TINY, tp=tp, rows=2) >= 0
-    assert costs.message(256, across_nodes=False) > 0
+    assert costs.message(256, across_nodes=nodes > 1) > 0
     for kind in ("all_reduce", "all_gather", "reduce_scatter", "broadcast"):
-        assert costs.collective(kind, 64, ranks=2) > 0
+        assert costs.collective(kind, 64, ranks=2, nodes=nodes) > 0
     held = TINY.stage_parameters(range(2), first=True, last=True, tp=2)
     assert costs.optimizer_step(held) > 0
     assert costs.beyond == ()

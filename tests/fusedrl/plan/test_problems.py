@@ -1,5 +1,8 @@
 """Costs as a schedules Problem."""
 
+import subprocess
+import sys
+
 import pytest
 
 from fusedrl.parallel.layout import Layout
@@ -48,3 +51,9 @@ def test_models_of_different_depth_of_pipeline_are_refused() -> None:
     sides = [Trained("actor", TINY, Layout(pp=2), BATCHES), Trained("critic", TINY, Layout(pp=4), BATCHES)]
     with pytest.raises(ProblemError, match=r"pipeline sizes differ \(actor 2, critic 4\)"):
         training_problem(COSTS, sides)
+
+
+def test_costs_and_problems_need_no_torch() -> None:
+    modules = "fusedrl.plan.analytic, fusedrl.plan.measured, fusedrl.plan.problems"
+    code = f"import sys, {modules}; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], timeout=120).returncode == 0
