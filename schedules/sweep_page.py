@@ -16,7 +16,7 @@ _MARKERS = "osD^vP*X<>"
 _STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto; padding: 0 1rem; color: #222 }
 code { display: block; background: #f4f4f4; padding: .6rem .8rem; overflow-x: auto; white-space: pre-wrap }
-img { max-width: 100%; height: auto }
+img { max-width: 100%; height: auto } .wide { overflow-x: auto }
 table { border-collapse: collapse; margin: 1rem 0 2.5rem; font-variant-numeric: tabular-nums }
 th, td { padding: .25rem .8rem; text-align: right; border-bottom: 1px solid #ddd }
 th { border-bottom: 2px solid #888; vertical-align: bottom } th.text, td.text { text-align: left }
@@ -130,7 +130,8 @@ def _section(points: Sequence[Point], image: bytes, *, cap: float | None) -> str
     source = base64.b64encode(image).decode()
     return (
         f'<h2>{depth} ranks</h2>\n<img alt="Bubble ratio and peak memory on {depth} ranks" '
-        f'src="data:image/png;base64,{source}">\n<table>\n<tr>{head}</tr>\n{"".join(rows)}</table>\n'
+        f'src="data:image/png;base64,{source}">\n<div class="wide" tabindex="0" role="region" '
+        f'aria-label="Table of {depth} ranks"><table>\n<tr>{head}</tr>\n{"".join(rows)}</table></div>\n'
     )
 
 

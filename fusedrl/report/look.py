@@ -12,7 +12,8 @@ body { font: 14px/1.45 system-ui, sans-serif; color: var(--ink); background: var
   max-width: 1060px; padding: 0 1em; }
 a { color: var(--c0); } h2 { margin: 1.6em 0 .5em; font-size: 1.15em; } small, p { color: var(--soft); }
 .charts { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(320px, 100%), 1fr)); gap: 1em; }
-figure { margin: 0; min-width: 0; } .wide { overflow-x: auto; } svg { width: 100%; height: auto; display: block; }
+figure { margin: 0; min-width: 0; } svg { width: 100%; height: auto; display: block; }
+.wide { overflow-x: auto; } .wide svg { min-width: 640px; }
 svg text { fill: var(--soft); font-size: 11px; } .middle { text-anchor: middle; } .end { text-anchor: end; }
 .grid { stroke: var(--faint); } polyline { fill: none; stroke-width: 1.6; }
 .legend span { display: inline-block; margin-right: .8em; overflow-wrap: anywhere; }

@@ -52,9 +52,9 @@ def _sections(records: RunRecords) -> Iterator[str]:
     if drawn := _step(records):
         yield f"<h2>A step</h2>{drawn}"
     if keys := dict(main_keys(records.config)):
-        rows = "".join(f"<tr><td>{as_text(k)}</td><td><div>{as_text(v)}</div></td></tr>" for k, v in keys.items())
+        rows = "".join(f"<tr><th>{as_text(k)}</th><td><div>{as_text(v)}</div></td></tr>" for k, v in keys.items())
         heading = f"<h2>Configuration</h2><p>Main keys; all: {_link(CONFIG)}</p>"
-        yield f'{heading}<div class="scroll"><table>{rows}</table></div>'
+        yield f'{heading}<div class="scroll" tabindex="0"><table>{rows}</table></div>'
     if records.validation is not None and records.samples:
         yield _samples(records, records.validation)
 
@@ -104,7 +104,7 @@ def _samples(records: RunRecords, path: Path) -> str:
     html = path.with_suffix(".html")
     more = f"; all: {_link(f'{path.parent.name}/{html.name}')}" if html.exists() else ""
     heading = f"<h2>Samples of the last validation</h2><p>{as_text(path.stem)}: {told}{more}</p>"
-    return f'{heading}<div class="scroll">{table(cut)}</div>'
+    return f'{heading}<div class="scroll" tabindex="0">{table(cut)}</div>'
 
 
 def _cut(value: Any) -> Any:

@@ -100,7 +100,7 @@ def _drawing(boxes: Sequence[_Box], rows: Sequence[str], names: Sequence[str], *
     parts += [f'<text class="end" x="{WIDTH - 10}" y="{height - 6}">{number(end)} ms</text>']
     keys = "".join(f'<span><i class="b{k % HUES}"></i>{as_text(name)}</span> ' for k, name in enumerate(names))
     return (
-        f'<figure class="wide"><figcaption><b>{as_text(label)}</b> <small>{told}</small>'
+        f'<figure class="wide" tabindex="0"><figcaption><b>{as_text(label)}</b> <small>{told}</small>'
         f'<div class="legend">{keys}</div></figcaption><svg viewBox="0 0 {WIDTH} {height}" role="img" '
         f'aria-label="{as_text(label)}">{"".join(parts)}</svg></figure>\n'
     )

@@ -21,17 +21,17 @@ PAGE = """\
 <!doctype html>
 <html lang="en"><head><meta charset="utf-8">
 <meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
-<title>{title}</title>
+<meta name="viewport" content="width=device-width"><title>{title}</title>
 <style>
 body {{ font: 14px/1.4 sans-serif; margin: 1.5em; }}
-table {{ border-collapse: collapse; }}
+table {{ border-collapse: collapse; }} .scroll {{ overflow: auto; max-height: 85vh; }}
 th, td {{ border: 1px solid #ccc; padding: .3em .5em; text-align: left; vertical-align: top; }}
 th {{ background: #eee; position: sticky; top: 0; }}
 td div {{ white-space: pre-wrap; overflow-wrap: anywhere; max-height: 24em; max-width: 40em; overflow: auto; }}
 </style></head><body>
 <h1>{title}</h1>
 <p>{told}</p>
-{table}</body></html>
+<div class="scroll" tabindex="0" role="region" aria-label="samples">{table}</div></body></html>
 """
 
 
