@@ -4,9 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from fusedrl.plan.analytic import LAYER_KERNELS, AnalyticCosts
+from fusedrl.models.experts import Experts
+from fusedrl.plan.analytic import LAYER_KERNELS, AnalyticCosts, matrices
 from fusedrl.plan.cluster import Cluster, Link, Reached, read_cluster, read_device
-from fusedrl.plan.sizes import read_model
+from fusedrl.plan.sizes import ModelSizes, read_model
 from schedules.transformer.flops import head_flops, layer_flops
 from schedules.transformer.shapes import SHAPES
 
@@ -57,6 +58,63 @@ def test_a_decode_step_reads_weights_and_cache() -> None:
     plain = rows * (10 * h + 4 * h + 3 * 11008) * 2
     found = costs(memory=1e9).decode(MODEL, tp=1, rows=rows, context=context)
     assert found == pytest.approx((weights + cache + products + plain) / 1e9, rel=1e-12)
+
+
+def test_where_bytes_decide_a_layer_moves_weights_and_activations() -> None:
+    h, f, tokens = 4096, 11008, 10
+    weights = 4 * h * h + 3 * h * f
+    through = tokens * (4 * h + 4 * h + 3 * f) * 2
+    plain = tokens * (10 * h + 4 * h + 3 * f) * 2
+    passes = costs(memory=1e9).layer(MODEL, tp=1, tokens=tokens, length=5)
+    assert passes.forward == pytest.approx((2 * weights + through + plain) / 1e9, rel=1e-12)
+    assert passes.weight_gradient == pytest.approx((8 * weights + through) / 1e9, rel=1e-12)
+    inputs = passes.backward - passes.weight_gradient
+    assert inputs == pytest.approx((2 * weights + through + 2 * plain) / 1e9, rel=1e-12)
+
+
+def test_where_bytes_decide_the_head_moves_its_table_and_the_logits() -> None:
+    h, v, tokens = 4096, 32000, 10
+    product = 2 * h * v + tokens * (h + v) * 2
+    norm, loss = 2 * tokens * h * 2, tokens * v * (2 + 4)
+    passes = costs(memory=1e9).head(MODEL, tp=1, tokens=tokens)
+    assert passes.forward == pytest.approx((norm + product + loss) / 1e9, rel=1e-12)
+    gradient = 8 * h * v + tokens * (h + v) * 2
+    assert passes.backward == pytest.approx((2 * norm + product + loss + gradient) / 1e9, rel=1e-12)
+
+
+def test_where_flops_decide_a_decode_step_multiplies_and_attends() -> None:
+    rows, context, h = 3, 50, 4096
+    flops = 2 * rows * (4 * h * h + 3 * h * 11008) + 4 * rows * context * h
+    assert costs(peak=1e12).decode(MODEL, tp=1, rows=rows, context=context) == pytest.approx(flops / 1e12, rel=1e-12)
+
+
+def test_logits_of_a_decode_step_are_gathered_for_sampling() -> None:
+    gathered, summed = 3 / 4 * 8 * 32256 * 4, 2 * 3 / 4 * 8 * 4096 * 2  # 32256 rows of the table at tp 4
+    found = costs(link=1e9).decode_ends(MODEL, tp=4, rows=8)
+    assert found == pytest.approx((gathered + summed) / 1e9, rel=1e-12)
+
+
+def test_experts_cost_a_token_its_own_and_a_step_those_that_it_reads() -> None:
+    experts = Experts(count=8, per_token=2, ffn_hidden_size=100, dense_layers=(0,))
+    arch = replace(read_model("tiny").arch, family="qwen3_moe", experts=experts)  # of 4 layers 3 have experts
+    model, attention, each = ModelSizes("moe", arch), 2 * 32 * 6 * 8, 3 * 32 * 100
+    met = attention + 0.25 * 3 * 32 * 64 + 0.75 * 2 * each
+    passes = costs(peak=1e12).layer(model, tp=1, tokens=64, length=1)
+    assert passes.weight_gradient == pytest.approx(2 * 64 * met / 1e12, rel=1e-12)
+    for tokens, read in ((1, 2), (3, 6), (50, 8)):
+        found = matrices(arch, tp=1, tokens=tokens)
+        assert found.stored == attention + 0.25 * 3 * 32 * 64 + 0.75 * read * each
+
+
+def test_context_parallel_ranks_on_other_nodes_pay_the_link_between() -> None:
+    near = costs(link=1e9)
+    far = replace(near, cluster=replace(near.cluster, nodes=2, devices=2, between=Link(1e6, 0.0)))
+    shared = 4096 * 2 * 4096 * 2 / 2  # bytes of a rank of tp
+    inside = far.layer(MODEL, tp=1, tokens=4096, length=64, cp=2).forward
+    assert inside == near.layer(MODEL, tp=1, tokens=4096, length=64, cp=2).forward
+    summed = near.layer(MODEL, tp=2, tokens=2048, length=64).forward
+    across = far.layer(MODEL, tp=2, tokens=4096, length=64, cp=2).forward
+    assert across == pytest.approx(summed + 1 / 2 * shared / 1e6, rel=1e-12)
 
 
 def test_tensor_parallelism_costs_two_all_reduces_of_the_hidden_states_a_pass() -> None:

@@ -63,6 +63,7 @@ def test_context_parallel_ranks_do_their_share_and_gather(costs: MeasuredCosts) 
     alone = costs.layer(TINY, tp=1, tokens=64, length=64)
     keys_and_values = 2 * 2 * 8 * 128 * 4
     assert shared.forward == alone.forward + costs.collective("all_gather", keys_and_values, ranks=2)
+    assert shared.backward == alone.backward + costs.collective("reduce_scatter", keys_and_values, ranks=2)
     assert shared.weight_gradient == alone.weight_gradient
 
 

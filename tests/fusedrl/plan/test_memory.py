@@ -4,12 +4,13 @@ from dataclasses import replace
 
 import pytest
 
+from fusedrl.models.experts import Experts
 from fusedrl.models.options import Recompute, StageOptions
 from fusedrl.parallel.layout import Layout
 from fusedrl.pipeline.costs import CountedCost
 from fusedrl.plan import memory
 from fusedrl.plan.memory import Memory, stages_of
-from fusedrl.plan.sizes import read_model
+from fusedrl.plan.sizes import ModelSizes, read_model
 from schedules.transformer.memory import head_bytes, layer_bytes
 from schedules.transformer.shapes import SHAPES
 from tests.distributed.pool import RankPool
@@ -42,6 +43,28 @@ def test_state_is_what_megatron_allocates(
             assert held["optimizer"] == planned[stage]["optimizer"]
     together = sum(held["optimizer"] for _, held in found)
     assert together == sum(planned[stage]["optimizer"] for stage, _ in found)
+
+
+def test_a_distributed_optimizer_is_shared_by_all_that_sum_gradients() -> None:
+    whole, layout = stages_of(TINY, Layout())[0], Layout(dp=3, cp=2)
+    parameters = TINY.parameters()
+    found = memory.training_state(TINY, whole, layout, distributed_optimizer=True).kinds
+    assert found == {"weights": 2 * parameters, "gradients": 4 * parameters, "optimizer": 12 * parameters / 6}
+    alone = memory.training_state(TINY, whole, layout, dtype="float32", distributed_optimizer=False).kinds
+    assert alone["optimizer"] == 8 * parameters
+
+
+def test_experts_count_in_the_layers_that_have_them() -> None:
+    experts = Experts(count=8, per_token=2, ffn_hidden_size=16, dense_layers=(0,))
+    model = ModelSizes("moe", replace(TINY.arch, family="qwen3_moe", experts=experts))
+    layout = Layout(pp=2)
+    first = stages_of(model, layout)[0]  # a dense layer and one with experts
+    counted = CountedCost(model.arch, [2, 2], bytes_each=4)
+    local = memory.activations(model, first, layout, tokens=96, length=24, dtype="float32", attention="local")
+    assert local / 2**20 == pytest.approx(counted.activation(0, rows=4, length=24), abs=1e-6)
+    found = memory.activations(model, first, layout, tokens=96, length=24)
+    heads = 8 * 32 + 4 * (4 + 2) * 8
+    assert found == 96 * (2 * heads + 6 * 64 + 2 * (6 * 16 + 2 * 32))
 
 
 def test_local_activations_are_those_that_the_executor_counts() -> None:
@@ -99,6 +122,8 @@ def test_inference_holds_one_layer_at_a_time() -> None:
     found = memory.inference(LLAMA, stage, layout, tokens=1024, length=256).kinds
     assert found["activations"] == layer_bytes(SHAPES["llama_13b"], lengths=[256] * 4, tp=2)
     assert found["weights"] == memory.weights(LLAMA, stage, layout).total
+    last = memory.inference(LLAMA, stages_of(LLAMA, layout)[1], layout, tokens=1024, length=256).kinds
+    assert last["logits"] == 4 * 1024 * 32000 / 2
 
 
 def test_what_does_not_fit_is_told_with_what_weighs_most() -> None:

@@ -47,6 +47,10 @@ def test_sheets_make_problems_too() -> None:
     assert problem.memory_cap == 40.0
 
 
+def test_one_column_sends_nothing() -> None:
+    assert training_problem(COSTS, [Trained("actor", TINY, Layout(tp=2), BATCHES)]).comm == 0.0
+
+
 def test_models_of_different_depth_of_pipeline_are_refused() -> None:
     sides = [Trained("actor", TINY, Layout(pp=2), BATCHES), Trained("critic", TINY, Layout(pp=4), BATCHES)]
     with pytest.raises(ProblemError, match=r"pipeline sizes differ \(actor 2, critic 4\)"):

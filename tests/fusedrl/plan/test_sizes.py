@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 import yaml
 
-from fusedrl.models.architecture import Architecture
 from fusedrl.models.experts import Experts
 from fusedrl.plan.sizes import ModelSizes, layer_parameters, read_model
 from schedules.transformer.shapes import SHAPES
@@ -35,7 +34,7 @@ def test_stages_together_are_the_model_and_tied_tables_are_held_by_both_ends() -
         model.stage_parameters(range(1, 4), first=False, last=True),
     ]
     assert sum(cut) == model.parameters()
-    tied = ModelSizes("tied", Architecture(**{**vars(model.arch), "tied": True}))
+    tied = ModelSizes("tied", replace(model.arch, tied=True))
     table = 256 * 32
     assert model.parameters() - tied.parameters() == table
     assert tied.stage_parameters(range(1, 4), first=False, last=True) == cut[1]
@@ -48,15 +47,25 @@ def test_tensor_parallelism_divides_all_but_norms_and_routers() -> None:
     assert layer_parameters(arch) == 32 * (4 * 8 + 2 * 2 * 8) + 32 * 32 + 3 * 32 * 64 + 2 * 32
     assert layer_parameters(arch, tp=2) == (layer_parameters(arch) - 64) // 2 + 64
     experts = Experts(count=8, per_token=2, ffn_hidden_size=16)
-    moe = Architecture(**{**vars(arch), "family": "qwen3_moe", "experts": experts})
+    moe = replace(arch, family="qwen3_moe", experts=experts)
     assert layer_parameters(moe, tp=2, with_experts=True) == (
         (32 * (4 * 8 + 2 * 2 * 8) + 32 * 32 + 8 * 3 * 32 * 16) // 2 + 2 * 32 + 2 * 8 + 8 * 32
     )
 
 
+def test_biases_of_queries_keys_and_values_are_divided_too() -> None:
+    plain = read_model("tiny").arch
+    biased = replace(plain, family="qwen2", qkv_bias=True)
+    assert layer_parameters(biased) - layer_parameters(plain) == (4 + 2 * 2) * 8
+    assert layer_parameters(biased, tp=2) - layer_parameters(plain, tp=2) == (4 + 2 * 2) * 8 // 2
+
+
 def test_tensor_sizes_divide_heads_and_mlp() -> None:
     assert read_model("llama_33b").tensor_sizes(8) == (1, 2, 4)
-    assert read_model("tiny").tensor_sizes(8) == (1, 2)
+    tiny = read_model("tiny")
+    assert tiny.tensor_sizes(8) == (1, 2)
+    experts = Experts(count=8, per_token=2, ffn_hidden_size=15)
+    assert ModelSizes("moe", replace(tiny.arch, family="qwen3_moe", experts=experts)).tensor_sizes(8) == (1,)
 
 
 def test_an_unknown_sheet_names_the_nearest() -> None:
