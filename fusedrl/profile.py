@@ -9,16 +9,17 @@ configs/plan/model; a few layers with random weights are built, whatever the dep
 GPUs it has not run yet.
 """
 
+import os
 import platform
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fusedrl.bench.arguments import ArgumentError, one_of, read
-from fusedrl.bench.job import BAD_ARGUMENTS
+from fusedrl.bench.job import stop
 from fusedrl.plan.sizes import ModelSizes, read_model
 from fusedrl.telemetry.libraries import hush
 from fusedrl.trainers.entry import is_first_rank, overlap_tensor_parallel, say
@@ -191,21 +192,23 @@ def heading(options: Options, *, device: "torch.device", world: int) -> dict[str
     }
 
 
-def run(options: Options) -> None:
+def prepared(options: Options, *, world: int, gpu: bool) -> tuple[Options, list[ModelSizes]]:
+    """With all sizes, and the models. Raises ValueError for what is wrong, before any process group exists."""
+    one_of(options.dtype or DTYPES[0], DTYPES, key="dtype")
+    models = distinct([read_model(name) for name in options.model])
+    options = replace(options, **by_device(options, gpu=gpu))
+    if found := problems(options, models, world=world):
+        raise ArgumentError("; ".join(found))
+    return options, models
+
+
+def run(options: Options, models: Sequence[ModelSizes]) -> None:
     """Measure on the ranks of the job and write the file."""
-    from dataclasses import replace
-
-    import torch.distributed as dist
-
     from fusedrl.checkpoint.atomic import write_file
     from fusedrl.plan.profile_file import profile_text
     from fusedrl.trainers.world import joined
 
-    models = distinct([read_model(name) for name in options.model])
     with joined(timeout_s=options.timeout_s) as device:
-        options = replace(options, **by_device(options, gpu=device.type == "cuda"))
-        if found := problems(options, models, world=dist.get_world_size()):
-            raise ArgumentError("; ".join(found))
         profile = measure(options, models, device=device)
         if is_first_rank():
             write_file(options.out, profile_text(profile))
@@ -216,15 +219,16 @@ def run(options: Options) -> None:
 
 def main() -> None:
     hush()
+    rank, world = (int(os.environ.get(name, usual)) for name, usual in (("RANK", "0"), ("WORLD_SIZE", "1")))
     try:
         options = read(Options, sys.argv[1:])
-        one_of(options.dtype or DTYPES[0], DTYPES, key="dtype")
         overlap_tensor_parallel(largest_tp=max(options.tp, default=2))
-        run(options)
-    except ValueError as error:  # ArgumentError is one: a bad argument, a model that cannot be read
-        if is_first_rank():
-            print(f"{PROGRAM}: {error}", file=sys.stderr, flush=True)
-        sys.exit(BAD_ARGUMENTS)
+        import torch
+
+        options, models = prepared(options, world=world, gpu=torch.cuda.is_available())
+    except ValueError as error:  # ArgumentError is one; or a model that cannot be read
+        stop(PROGRAM, str(error), rank=rank)
+    run(options, models)
 
 
 if __name__ == "__main__":

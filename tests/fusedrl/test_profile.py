@@ -87,6 +87,27 @@ def test_problems_are_told_together() -> None:
         assert any(line.startswith(told) for line in found)
 
 
+@pytest.mark.parametrize(
+    ("argument", "told"),
+    [
+        ("model=tinny", "model=tinny: there is no such sheet; did you mean tiny?"),
+        ("dtype=float64", "dtype: 'float64' is unknown"),
+        ("tp=3", "tp=3 does not divide the 1 ranks; tp=3 does not divide tiny; take (1,)"),
+        ("token=64", "token: no such key; did you mean tokens?"),
+    ],
+)
+def test_what_is_wrong_ends_with_one_line_before_anything_starts(
+    argument: str, told: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.argv", ["profile", argument])
+    for name in ("RANK", "WORLD_SIZE"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(SystemExit) as end:
+        command.main()
+    assert end.value.code == 2
+    assert capsys.readouterr().err.startswith(f"fusedrl.profile: {told}")
+
+
 def test_models_of_the_same_sizes_are_measured_once() -> None:
     twin = replace(TINY, name="twin", head="value")
     assert command.distinct([TINY, twin]) == [TINY]
