@@ -3,11 +3,12 @@
 Where a profile does not tell, the cluster's sheets do: links that the profiled job did not have, copies to the host.
 `beyond` says of which questions an answer was no measurement between measurements. A model's layers must have been
 measured, in the tensor parallel size asked for; another number of layers of the same sizes is the same model here.
+Of a model with experts a layer that has some is measured, and taken for all of them.
 Context parallelism is composed: a rank's share of the tokens, attending to the whole length, and the collectives.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from fusedrl.models.architecture import Architecture
 from fusedrl.plan.analytic import AnalyticCosts
@@ -24,7 +25,6 @@ _LAYER_SIZES = (
     "head_dim",
     "ffn_hidden_size",
     "vocab_size",
-    "experts",
     "qkv_bias",
     "qk_norm",
 )
@@ -160,5 +160,7 @@ class MeasuredCosts:
 
 
 def layer_sizes(arch: Architecture) -> tuple[object, ...]:
-    """What two models must share for their layers and ends to take the same time."""
-    return tuple(getattr(arch, name) for name in _LAYER_SIZES)
+    """What two models must share for their layers and ends to take the same time; not how many layers, nor which of
+    them have experts."""
+    experts = arch.experts and replace(arch.experts, dense_layers=())
+    return (*(getattr(arch, name) for name in _LAYER_SIZES), experts)

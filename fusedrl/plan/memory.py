@@ -187,19 +187,21 @@ def training(
 
 
 def inference(
-    model: ModelSizes, stage: Stage, layout: Layout, *, tokens: float, length: float, dtype: str = "bfloat16"
+    model: ModelSizes,
+    stage: Stage,
+    layout: Layout,
+    *,
+    tokens: float,
+    length: float,
+    dtype: str = "bfloat16",
+    attention: Attention = "flash",
 ) -> Memory:
     """A forward-only call: weights, the activations of one layer at a time, logits without a gradient."""
     one = Stage(stage.layers[:1], False, stage.last)
-    passing = {
-        "activations": flash_activations(model, one, layout, tokens=tokens),
-        "logits": logits(model, stage, layout, tokens=tokens) / 2,
-    }
-    return (
-        weights(model, stage, layout, dtype=dtype)
-        + Memory(passing)
-        + _buffers(model, layout, tokens=tokens, dtype=dtype)
-    )
+    held = activations(model, one, layout, tokens=tokens, length=length, dtype=dtype, attention=attention)
+    passing = {"activations": held, "logits": logits(model, stage, layout, tokens=tokens) / 2}
+    buffers = _buffers(model, layout, tokens=tokens, dtype=dtype)
+    return weights(model, stage, layout, dtype=dtype) + Memory(passing) + buffers
 
 
 def generation(

@@ -1,13 +1,15 @@
 """Costs from a profile."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
+from fusedrl.models.experts import Experts
 from fusedrl.plan.analytic import AnalyticCosts
 from fusedrl.plan.cluster import read_cluster
 from fusedrl.plan.costs import Passes
-from fusedrl.plan.measured import MeasuredCosts
+from fusedrl.plan.measured import MeasuredCosts, layer_sizes
 from fusedrl.plan.sizes import ModelSizes, read_model
 from tests.fusedrl.plan.example_profile import LENGTHS, TOKENS, example
 
@@ -72,6 +74,16 @@ def test_any_depth_of_the_same_layers_is_the_same_model(costs: MeasuredCosts) ->
     assert costs.widths(deep) == (1, 2)
     assert costs.decode(deep, tp=1, rows=1, context=16) == costs.decode(TINY, tp=1, rows=1, context=16)
     assert MeasuredCosts(example(), CLUSTER.part(nodes=1, devices=1)).widths(deep) == (1,)
+
+
+def test_models_whose_experts_are_alike_are_alike_however_many_layers_have_them() -> None:
+    def sizes(**changed: Any) -> tuple[object, ...]:
+        usual: dict[str, Any] = {"count": 8, "per_token": 2, "ffn_hidden_size": 16}
+        experts = Experts(**usual | changed)
+        return layer_sizes(replace(TINY.arch, family="qwen3_moe", experts=experts))
+
+    assert sizes(dense_layers=(0, 2)) == sizes()
+    assert sizes(per_token=3) != sizes()
 
 
 def test_nothing_to_do_takes_no_time(costs: MeasuredCosts) -> None:

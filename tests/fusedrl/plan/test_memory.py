@@ -122,6 +122,9 @@ def test_inference_holds_one_layer_at_a_time() -> None:
     found = memory.inference(LLAMA, stage, layout, tokens=1024, length=256).kinds
     assert found["activations"] == layer_bytes(SHAPES["llama_13b"], lengths=[256] * 4, tp=2)
     assert found["weights"] == memory.weights(LLAMA, stage, layout).total
+    local = memory.inference(LLAMA, stage, layout, tokens=1024, length=256, attention="local").kinds
+    scores = 40 * 256 * (4 + 2) / 2  # of a token, in float32 and their cast
+    assert local["activations"] > found["activations"] + 1024 * scores
     last = memory.inference(LLAMA, stages_of(LLAMA, layout)[1], layout, tokens=1024, length=256).kinds
     assert last["logits"] == 4 * 1024 * 32000 / 2
 
