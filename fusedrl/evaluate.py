@@ -20,6 +20,7 @@ def problems(config: EvaluateConfig, world: int) -> list[str]:
 
 def run(config: EvaluateConfig) -> None:
     """Evaluate on the ranks of the joined world. Raises ConfigError where the run cannot be set up."""
+    from fusedrl.trainers.counting import counting
     from fusedrl.trainers.evaluation import figure_lines
     from fusedrl.trainers.setup_generation import evaluation_run
 
@@ -27,8 +28,9 @@ def run(config: EvaluateConfig) -> None:
         say(f"{len(evaluation.rows)} prompts x {config.rollout.n} responses")
         if evaluation.too_long:
             say(f"{evaluation.too_long} prompts were too long (data.truncation={config.data.truncation})")
-        told = evaluation.run()
-        for line in [*figure_lines(told, confidence=config.evaluation.confidence), f"results in {evaluation.folder}"]:
+        with counting("response", total=len(evaluation.rows) * config.rollout.n, by_response=True) as told:
+            found = evaluation.run(told=told)
+        for line in [*figure_lines(found, confidence=config.evaluation.confidence), f"results in {evaluation.folder}"]:
             say(line)
 
 

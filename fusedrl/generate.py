@@ -22,6 +22,7 @@ def problems(config: GenerateConfig, world: int) -> list[str]:
 
 def run(config: GenerateConfig) -> None:
     """Respond on the ranks of the joined world. Raises ConfigError where the run cannot be set up."""
+    from fusedrl.trainers.counting import counting
     from fusedrl.trainers.setup_generation import generation_run
 
     with entered(generation_run(config)) as responding:
@@ -33,7 +34,8 @@ def run(config: GenerateConfig) -> None:
         if responding.done:
             say(f"{len(responding.done)} of {len(responding.rows)} rows are there; the others follow")
         began = perf_counter()
-        tokens = responding.run(say=say)
+        with counting("row", total=len(responding.rows), first=len(responding.done)) as told:
+            tokens = responding.run(told=told)
         say(f"{tokens} tokens in {perf_counter() - began:.1f} s; responses in {config.output.path}")
 
 

@@ -11,10 +11,12 @@ arguments that begin with `hydra` go to Hydra, hydra.launcher.* are the job's.
 """
 
 import argparse
+import math
 import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -65,14 +67,31 @@ def hydra_arguments(swept: Sequence[str], own: Sequence[str], *, folder: Path, s
     return [*found, *own, *(each if each.startswith("+") else f"+{each}" for each in swept)]
 
 
-def sweep(module: str, fixed: Sequence[str], *, folder: Path, ranks: int) -> None:
+def runs_of(swept: Sequence[str]) -> int:
+    """How many combinations there are."""
+    from hydra.core.override_parser.overrides_parser import OverridesParser
+
+    parsed = OverridesParser.create().parse_overrides(list(swept))
+    return math.prod(sum(1 for _ in each.sweep_string_iterator()) for each in parsed)
+
+
+def told(number: int, total: int, *, name: str, seconds: float, since: float) -> str:
+    """A run that has ended: which, how long it took, and the time left at the pace so far."""
+    left = since / number * (total - number)
+    return f"sweep.py: run {number}/{total} ended in {seconds / 60:.1f} min, {left / 60:.1f} min left: {name}"
+
+
+def sweep(module: str, fixed: Sequence[str], *, folder: Path, ranks: int, total: int, slurm: bool) -> None:
     """All runs, as sys.argv tells Hydra. What a job needs travels with it: on Slurm it is another process."""
     import hydra
+
+    first = time.time()
 
     @hydra.main(version_base="1.3", config_path=str(ROOT / "launch"))  # holds no config: keys are what is swept
     def run(config: Any) -> None:
         from hydra.core.hydra_config import HydraConfig
 
+        began = time.time()
         chosen = [each.removeprefix("+") for each in HydraConfig.get().overrides.task]
         environment = {"FUSEDRL_PYTHON": sys.executable, **os.environ, "NPROC_PER_NODE": str(ranks)}
         # Slurm warns all processes of a job by SIGUSR2 when submitit is to queue it again; ranks are not to end by it
@@ -81,6 +100,10 @@ def sweep(module: str, fixed: Sequence[str], *, folder: Path, ranks: int) -> Non
         signal.signal(signal.SIGUSR2, before)
         if code := started.wait():
             raise RuntimeError(f"{folder_of(chosen)} ended with code {code}")
+        if not slurm:  # there runs go side by side
+            number, now = HydraConfig.get().job.num + 1, time.time()
+            line = told(number, total, name=folder_of(chosen), seconds=now - began, since=now - first)
+            print(line, file=sys.stderr, flush=True)
 
     run()
 
@@ -112,7 +135,7 @@ def main(argv: Sequence[str]) -> None:
     if not swept:
         fail("nothing to sweep: give a key several values, as in trainer.seed=1,2,3")
     sys.argv[1:] = hydra_arguments(swept, own, folder=folder, slurm=options.slurm, ranks=options.ranks)
-    sweep(module, fixed, folder=folder, ranks=options.ranks)
+    sweep(module, fixed, folder=folder, ranks=options.ranks, total=runs_of(swept), slurm=options.slurm)
 
 
 if __name__ == "__main__":

@@ -85,6 +85,11 @@ def sweep(grid: Grid, *, limits: Limits) -> Iterator[Point]:
             yield Point(depth, m, method, *numbers)
 
 
+def number_of_points(grid: Grid) -> int:
+    """How many a sweep has; what is named twice counts once."""
+    return len(set(grid.depths)) * len(set(grid.microbatches)) * len(set(grid.methods))
+
+
 def command_of(grid: Grid, *, limits: Limits) -> str:
     """The command line that makes the sweep again, but for where it writes."""
     words: list[object] = ["python", "-m", "schedules", "sweep"]

@@ -6,13 +6,14 @@ python -m schedules sweep   --out FOLDER | --html FILE.html [--depths P ...] [--
 """
 
 import argparse
+import time
 
 from schedules.arguments import Parser, above_zero, add_limits, new_file, new_folder, whole
 from schedules.forms import LARGEST
 from schedules.problem import MOST_OPS, MOST_RANKS, ProblemError
 from schedules.search.limits import Limits
 from schedules.solve import GENERAL
-from schedules.sweep import Grid, Point, sweep
+from schedules.sweep import Grid, Point, number_of_points, sweep
 from schedules.sweep_page import chart, depths_of, of_depth, page, write
 
 PURPOSE = "bubble ratios over depths, micro-batches and methods: CSV, charts and a page"
@@ -26,11 +27,11 @@ def add_sweep(commands: "argparse._SubParsersAction[Parser]") -> None:
     command.add_argument("--depths", type=ranks, nargs="+", default=[4, 8], metavar="P", help="ranks (4 8)")
     command.add_argument("--microbatches", type=size, nargs="+", default=[4, 8, 16], metavar="M", help="(4 8 16)")
     command.add_argument("--methods", choices=GENERAL, nargs="+", default=["serial", "overlay", "greedy"])
-    time = above_zero(LARGEST)
-    command.add_argument("--actor", type=time, default=5.0, metavar="F", help="forward time of an actor stage (5)")
-    command.add_argument("--critic", type=time, default=2.0, metavar="F", help="of a critic stage (2)")
+    duration = above_zero(LARGEST)
+    command.add_argument("--actor", type=duration, default=5.0, metavar="F", help="forward time of an actor stage (5)")
+    command.add_argument("--critic", type=duration, default=2.0, metavar="F", help="of a critic stage (2)")
     command.add_argument("--comm", type=float, default=0.0, metavar="T", help="time of a message (0)")
-    command.add_argument("--cap", type=time, metavar="X", help="memory cap in multiples of serial 1F1B's peak")
+    command.add_argument("--cap", type=duration, metavar="X", help="memory cap in multiples of serial 1F1B's peak")
     command.add_argument("--out", type=new_folder, metavar="FOLDER", help="for sweep.csv, depth*.png and index.html")
     command.add_argument("--html", type=new_file, metavar="FILE.html", help="for the page alone, with all in it")
     add_limits(command)
@@ -44,14 +45,21 @@ def _run(args: argparse.Namespace) -> int:
     if args.out is not None:
         args.out.mkdir(parents=True, exist_ok=True)
     points: list[Point] = []
+    total, began = number_of_points(grid), time.monotonic()
     try:
         for point in sweep(grid, limits=limits):
             points.append(point)
-            print(_line(point), flush=True)
+            print(f"{_counted(len(points), total, time.monotonic() - began)}  {_line(point)}", flush=True)
     finally:  # stopped or failed half-way: what is solved is worth keeping
         if points:
             _write(points, args, grid, limits)
     return 0
+
+
+def _counted(done: int, total: int, seconds: float) -> str:
+    """How many, and the time left at the pace so far."""
+    left = round(seconds / done * (total - done))
+    return f"{done:{len(str(total))}d}/{total} {left // 60}m{left % 60:02d}s left"
 
 
 def _line(point: Point) -> str:

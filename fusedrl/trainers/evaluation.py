@@ -6,7 +6,7 @@ PPO's validation does the same by the same functions (judging.py, figures.py), o
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
@@ -17,6 +17,7 @@ from fusedrl.config.schema import EvaluateConfig, GenerationConfig, PromptDataCo
 from fusedrl.data.tokenizer import Tokenizer
 from fusedrl.parallel.team import leads
 from fusedrl.rewards.runner import RewardRunner
+from fusedrl.rollout.requests import Completion
 from fusedrl.rollout.sampling import SamplingParams
 from fusedrl.trainers.confidence import Interval, interval
 from fusedrl.trainers.figures import CORE, Figure
@@ -54,18 +55,19 @@ class Evaluation:
     generator: Generator
     runner: RewardRunner | None
 
-    def run(self) -> list[Told]:
-        """Responds, judges and writes; the figures. A collective of all ranks."""
+    def run(self, *, told: Callable[[Sequence[Completion]], None] = lambda finished: None) -> list[Told]:
+        """Responds, judges and writes; the figures. told: hears of responses as they finish. A collective of all
+        ranks."""
         config, began = self.config, perf_counter()
         params = sampling_params(config.rollout, config.data, config.trainer, self.tokenizer)
         decode = self.tokenizer.decode
         judged = respond(
-            self.generator, self.rows, n=config.rollout.n, params=params, runner=self.runner, decode=decode
+            self.generator, self.rows, n=config.rollout.n, params=params, runner=self.runner, decode=decode, told=told
         )
-        told = self.tell(judged.figures(right_at=config.evaluation.right_at, ks=config.evaluation.k))
+        found = self.tell(judged.figures(right_at=config.evaluation.right_at, ks=config.evaluation.k))
         if leads():
-            self.save(judged, told, seconds=perf_counter() - began)
-        return told
+            self.save(judged, found, seconds=perf_counter() - began)
+        return found
 
     def tell(self, figures: Mapping[str, Figure]) -> list[Told]:
         """With intervals; what counts comes first."""

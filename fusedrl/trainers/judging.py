@@ -58,10 +58,15 @@ def respond(
     params: SamplingParams,
     runner: RewardRunner | RunnerTeam | None,
     decode: Callable[[Sequence[int]], str],
+    told: Callable[[Sequence[Completion]], None] = lambda finished: None,
 ) -> Judged:
-    """Generate and judge, the same on every rank; runner: on rank 0. A collective of all ranks."""
+    """Generate and judge, the same on every rank; runner: on rank 0; told: hears of responses as they finish. A
+    collective of all ranks."""
     prompts = {index: row.tokens for index, row in enumerate(rows)}
-    finished = [each for part in generator.flow(prompts, n=n, params=params) for each in part]
+    finished: list[Completion] = []
+    for part in generator.flow(prompts, n=n, params=params):
+        finished += part
+        told(part)
     completions = sorted(finished, key=lambda each: each.sample_id)
     return Judged(rows, n, completions, judge(runner, reward_samples(rows, completions, decode=decode)))
 

@@ -42,16 +42,16 @@ class Responding:
     generator: Generator
     file: ResponseFile | None
 
-    def run(self, *, say: Callable[[str], None] = lambda text: None) -> int:
-        """Generate and write what is left; the number of response tokens. A collective of all ranks."""
-        tokens, left = 0, len(self.rows) - len(self.done)
-        for count, (index, completions) in enumerate(self._finished(), start=1):
+    def run(self, *, told: Callable[[Sequence[Completion]], None] = lambda finished: None) -> int:
+        """Generate and write what is left; the number of response tokens. told: hears of each row's responses. A
+        collective of all ranks."""
+        tokens = 0
+        for index, completions in self._finished():
             tokens += sum(len(completion.tokens) for completion in completions)
             if self.file is not None:
                 with saving():
                     self.file.write(index, self._line(self.rows[index], completions))
-            if count * 10 // left > (count - 1) * 10 // left:
-                say(f"{len(self.done) + count} of {len(self.rows)} rows")
+            told(completions)
         if self.file is not None:
             with saving():
                 self.file.finish()

@@ -1,5 +1,6 @@
 """What is swept and how a run is started; Hydra runs each combination here, Slurm in test_real_slurm.py."""
 
+import re
 import sys
 from pathlib import Path
 
@@ -67,7 +68,15 @@ def test_every_combination_runs_and_a_failed_one_is_told(
         sweep.main(["--ranks", "3", "--folder", "all", "fusedrl.ppo", "a=b", "s=1,2", "t=x"])
     calls = (tmp_path / "calls.txt").read_text().splitlines()
     assert calls == [f"3 fusedrl.ppo a=b t=x s={s}" for s in (1, 2)]
-    assert "s=2 ended with code 3" in capfd.readouterr().err
+    said = capfd.readouterr().err
+    assert "s=2 ended with code 3" in said
+    assert re.search(r"^sweep.py: run 1/2 ended in [\d.]+ min, [\d.]+ min left: s=1$", said, re.MULTILINE)
+
+
+def test_runs_are_counted_and_the_time_left_goes_by_those_that_ended() -> None:
+    assert sweep.runs_of(["a=1,2,3", "+b=range(0,4)"]) == 12
+    line = sweep.told(2, 5, name="a=1", seconds=90.0, since=240.0)
+    assert line == "sweep.py: run 2/5 ended in 1.5 min, 6.0 min left: a=1"
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """The command `sweep`: where its results go, and what it refuses before it solves anything."""
 
 import csv
+import re
 
 import pytest
 
@@ -15,7 +16,9 @@ def test_writes_the_folder_and_tells_each_point(tmp_path, capsys):
     with (tmp_path / "new" / "folder" / "sweep.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert [(r["depth"], r["microbatches"], r["method"]) for r in rows] == [("2", "2", "greedy"), ("2", "3", "greedy")]
-    assert capsys.readouterr().out.count("\n") == 2
+    first, last = capsys.readouterr().out.splitlines()
+    assert re.match(r"1/2 \d+m\d\ds left  +2 ranks +2 micro-batches greedy +bubble ratio ", first)
+    assert last.startswith("2/2 0m00s left ")
 
 
 def test_writes_the_page_alone(tmp_path):

@@ -14,10 +14,10 @@ def test_a_line_tells_the_count_the_rate_and_the_time_left() -> None:
     progress.done()
     progress.close()
     first, between, second = out.getvalue().splitlines()
-    assert first.startswith("cell 10/12  four ranks [b]  0.0")
-    assert first.endswith(" s/cell  0s left")
+    assert first.startswith("cell 10/12  four ranks [b]  ")
+    assert first.endswith(" cells/s  0s left")
     assert between == "between"
-    assert second.startswith("cell 11/12  0.0")
+    assert second.startswith("cell 11/12  ")
 
 
 def test_a_terminal_gets_a_bar_beside_the_lines(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -30,3 +30,14 @@ def test_a_terminal_gets_a_bar_beside_the_lines(monkeypatch: pytest.MonkeyPatch)
     assert "━" in out.getvalue()
     assert "1/2" in out.getvalue()
     assert "one" in out.getvalue()
+
+
+def test_many_things_are_told_in_few_lines_and_by_their_number_a_second() -> None:
+    out = io.StringIO()
+    progress = Progress("row", total=110, first=10, lines=4, console=Console(file=out, width=200))
+    for _ in range(10):
+        progress.done(count=10)
+    lines = out.getvalue().splitlines()
+    assert [line.split()[1] for line in lines] == ["40/110", "60/110", "90/110", "110/110"]
+    assert all("rows/s" in line for line in lines)
+    assert lines[-1].endswith("0s left")
