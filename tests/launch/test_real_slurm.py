@@ -123,3 +123,20 @@ def test_a_sweep_runs_each_combination_as_a_job_and_goes_on_where_it_stopped(
     code, printed = finish([*command, *arguments, *swept], cwd=tmp_path, given=slurm)
     assert code == 0, printed
     assert [(run / "metrics.jsonl").read_text() for run in runs] == written
+
+
+@needs_submitit
+def test_a_sweep_of_bubbles_has_a_job_for_each_cell_and_ends_in_one_page(slurm: dict[str, str], tmp_path: Path) -> None:
+    given = slurm | {"FUSEDRL_PYTHON": str(BESIDE)}
+    command = ["bash", str(LAUNCH / "sweep_bubble.sh"), "--folder", "bubbles", "--slurm", "hydra.launcher.mem_gb=null"]
+    cells = ["depth=2", "microbatches=2", "mix=fixed", "method=serial,greedy", "unit_ms=0.2", "repeats=2"]
+    code, printed = finish([*command, *cells], cwd=tmp_path, given=given)
+    assert code == 0, printed + text_of(tmp_path, "bubbles/.submitit/*/*.err")
+    assert "cell 2/2" in printed
+    table = (tmp_path / "bubbles/sweep.csv").read_text()
+    assert len(table.splitlines()) == 1 + 2
+    assert len(list((tmp_path / "bubbles/.submitit").glob("*"))) >= 1
+    code, printed = finish([*command, *cells], cwd=tmp_path, given=given)
+    assert code == 0, printed
+    assert "2 cells, 2 of them kept from before" in printed
+    assert (tmp_path / "bubbles/sweep.csv").read_text() == table

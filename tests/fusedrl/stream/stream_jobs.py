@@ -65,7 +65,7 @@ def stream(*, policy: dict[str, Any], tp: int = 1, link: bool = True, unit_size:
         scorer=RewardStream([LengthReward()], ask=ask) if dist.get_rank() == 0 else None,
         options=StreamOptions(policy=Policy(**policy), tasks=TASKS, unit_size=unit_size, costs=given, chunk_tokens=40),
     )
-    return {"samples": samples(result), "metrics": result.metrics}
+    return {"samples": samples(result), "metrics": result.metrics, "spans": result.spans}
 
 
 def samples(result: StreamResult) -> list[Any]:

@@ -1,5 +1,7 @@
 """Streaming and migration, over gloo ranks and sockets, give the very batch that the stages give."""
 
+from itertools import pairwise
+
 import pytest
 
 from fusedrl.bench.emulated_rollout import emulated_logprobs, emulated_tokens
@@ -41,6 +43,10 @@ def test_every_rank_gets_every_sample_whole_and_in_order(ranks: RankPool) -> Non
             assert score == length / 3
         assert 0 <= found["metrics"]["idle_ratio"] < 1
         assert found["metrics"]["refused_messages"] == 0
+        spans = found["spans"]
+        assert {name for name, _, _ in spans} <= {"take in", "generate", "wait", "migrate", *stream_jobs.TASKS}
+        assert all(before[2] <= after[1] for before, after in pairwise(spans))  # one thing at a time
+        assert spans
 
 
 def test_a_dead_instance_is_named_on_all_other_ranks(ranks: RankPool) -> None:
