@@ -7,8 +7,10 @@ The board lies in the job's store, which works while messages do not. The first 
 every rank leaves where it stands; one collects that into one message, and the others end after it has told.
 """
 
+import threading
 import time
 from collections.abc import Callable, Sequence
+from queue import Empty, SimpleQueue
 from typing import TypeVar
 
 import torch.distributed as dist
@@ -17,6 +19,7 @@ from schedules.order import Op, Order
 
 Answer = TypeVar("Answer")
 _POLL_S = 0.05
+ANSWER_S = 5.0  # that the store has for an answer
 TELL_S = 5.0  # that ranks which fail in another's wake give it to tell why
 
 
@@ -112,11 +115,21 @@ class Board:
         self._ask(lambda: self._store.set(key, text))
 
     def _ask(self, call: Callable[[], Answer]) -> Answer | None:
-        """None where the store is gone."""
+        """None where the store is gone. In a thread: a store whose process stands still never answers, nor fails."""
         if self._gone:
             return None
+        answers: SimpleQueue[tuple[bool, Answer | None]] = SimpleQueue()
+        threading.Thread(target=_answer, args=(call, answers), name="fusedrl-board", daemon=True).start()
         try:
-            return call()
-        except RuntimeError:  # it went with its rank
-            self._gone = True
-            return None
+            there, found = answers.get(timeout=ANSWER_S)
+        except Empty:
+            there, found = False, None
+        self._gone = self._gone or not there
+        return found
+
+
+def _answer(call: Callable[[], Answer], answers: "SimpleQueue[tuple[bool, Answer | None]]") -> None:
+    try:
+        answers.put((True, call()))
+    except RuntimeError:  # the store went with its rank
+        answers.put((False, None))

@@ -5,6 +5,7 @@ from datetime import timedelta
 import pytest
 import torch.distributed as dist
 
+from fusedrl.pipeline import failure
 from fusedrl.pipeline.failure import Board, marked_grid, marked_row
 from schedules.order import Op, Order
 
@@ -82,3 +83,36 @@ def test_a_store_that_is_gone_raises_nothing(monkeypatch: pytest.MonkeyPatch) ->
     board.stand(0, "x")
     board.tell()
     assert board.standings([1], wait_s=0.1) == {}
+
+
+class Silent:
+    """A store that never answers (its process stands still), or fails at once (it is gone)."""
+
+    def __init__(self, *, fails: bool) -> None:
+        self.fails, self.calls, self.never = fails, 0, threading.Event()
+
+    def compare_set(self, *arguments: str) -> bytes:
+        self.calls += 1
+        if not self.fails:
+            self.never.wait()
+        raise RuntimeError("broken pipe")
+
+    check = get = set = compare_set
+
+
+@pytest.mark.parametrize("fails", [True, False])
+def test_a_store_that_does_not_answer_is_asked_once_and_holds_nobody_up(
+    monkeypatch: pytest.MonkeyPatch, fails: bool
+) -> None:
+    store = Silent(fails=fails)
+    monkeypatch.setattr(dist.distributed_c10d, "_get_default_store", lambda: store)
+    monkeypatch.setattr(failure, "ANSWER_S", 60.0 if fails else 0.01)
+    board = Board("failure")
+    assert board.report("rank 1 lost rank 0") is None
+    assert board.claim(1)
+    assert board.reason() is None
+    assert board.standings([0], wait_s=600.0) == {}
+    board.tell()
+    board.wait_told(600.0)
+    assert store.calls == 1
+    store.never.set()
