@@ -12,6 +12,7 @@ from torch import Tensor
 
 from fusedrl.config.budgets import Budget
 from fusedrl.config.schema import PPOConfig, SFTDataConfig
+from fusedrl.data.sft import Batch
 from fusedrl.data.tokenizer import Tokenizer
 from fusedrl.pipeline.microbatch import MicroBatch
 from fusedrl.pipeline.pass_run import Work
@@ -37,12 +38,16 @@ class Ptx:
         times the coefficient. `step` counts from 1, the number from 0."""
 
         def work(number: int) -> Work:
-            self.source.sampler.position = ((step - 1) * self.steps + number) * self.size
-            batch = self.source.next(self.size)
+            batch = self.rows(step, number)
             microbatches = label_batches(role, batch, micro_batch=micro_batch, budget=budget)
             return Work(microbatches, loss=sft_loss(role, batch.label_mask_BS, weight=self.coeff, metric=METRIC))
 
         return work
+
+    def rows(self, step: int, number: int) -> Batch:
+        """What an optimizer step learns beside, on all replicas together."""
+        self.source.sampler.position = ((step - 1) * self.steps + number) * self.size
+        return self.source.next(self.size)
 
 
 def make_ptx(config: PPOConfig, tokenizer: Tokenizer, *, steps: int) -> Ptx | None:
