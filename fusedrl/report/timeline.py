@@ -72,7 +72,10 @@ def phases(trace: Mapping[str, Any], *, label: str) -> str:
     streamed = {event.rank for event in shown if event.category == "instance"}
     rows = [(rank, kind) for rank in sorted({event.rank for event in shown}) for kind in ("phase", "instance")]
     rows = [(rank, kind) for rank, kind in rows if kind == "phase" or rank in streamed]
-    names = list(dict.fromkeys(event.name for event in shown))
+    taken: dict[str, float] = {}
+    for event in shown:
+        taken[event.name] = taken.get(event.name, 0.0) + event.length
+    names = sorted(taken, key=lambda name: -taken[name])  # hues repeat, so the longest get theirs first
     boxes = [
         _Box(rows.index((event.rank, "instance" if event.category == "instance" else "phase")), event, hue)
         for event in shown

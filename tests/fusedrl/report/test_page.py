@@ -86,17 +86,19 @@ def test_phases_and_instances_stand_by_rank_on_one_clock(tmp_path: Path) -> None
 
     events = [slice_of(rank, 2, "step", 10, 90) for rank in (0, 1)]
     events += [slice_of(rank, 2, "update_fused", 60 + rank, 20) for rank in (0, 1)]
-    events += [slice_of(1, 3, "generate", 15, 30), slice_of(1, 3, "actor", 45.5, 2)]
+    events += [slice_of(1, 3, "generate", 15, 41), slice_of(1, 3, "actor", 56.5, 2)]
     make(tmp_path, step(2))
     (tmp_path / "trace_step2.json").write_text(json.dumps({"traceEvents": events}))
     found = seen(tmp_path)
     assert found.marks["Phases of step2, by rank"] == [
         "rank 0: update_fused from 45 ms for 20 ms",
         "rank 1: update_fused from 46 ms for 20 ms",
-        "rank 1 instance: generate from 0 ms for 30 ms",
-        "rank 1 instance: actor from 30.5 ms for 2 ms",
+        "rank 1 instance: generate from 0 ms for 41 ms",
+        "rank 1 instance: actor from 41.5 ms for 2 ms",
     ]
     assert "Training passes of step2" not in found.marks  # there were none
+    legend = [found.text.index(name) for name in ("generate ", "update_fused ", "actor ")]
+    assert legend == sorted(legend)  # by the time that they took
 
 
 def test_what_is_missing_or_odd_is_a_line_and_the_rest_is_shown(tmp_path: Path) -> None:
