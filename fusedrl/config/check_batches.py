@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from fusedrl.config.check_budgets import check_ppo_budgets
 from fusedrl.config.check_layout import ModelNumbers, layouts, needs_critic
 from fusedrl.config.numbers import divisors, listed, listed_words
+from fusedrl.config.ranks import count_ranks
 from fusedrl.config.schema import (
     ActorConfig,
     BaseDataConfig,
@@ -19,9 +20,10 @@ from fusedrl.config.schema import (
 
 
 def data_parallel(megatron: MegatronConfig, *, world: int) -> int:
-    """Replicas of a model over the ranks of the job; at least 1, so that further checks can go on."""
+    """Replicas of a model over its ranks; at least 1, so that further checks can go on."""
     shared = megatron.tensor_model_parallel_size * megatron.context_parallel_size
-    return max(1, world // (shared * megatron.pipeline_model_parallel_size))
+    count = count_ranks(getattr(megatron, "ranks", None), world=world)
+    return max(1, count // (shared * megatron.pipeline_model_parallel_size))
 
 
 def check_microbatches(mini: int, micro: int, *, mini_key: str, micro_key: str, dp: int) -> Iterator[str]:

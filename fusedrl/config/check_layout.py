@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol
 
 from fusedrl.config.numbers import common_divisors, divisors, listed
+from fusedrl.config.ranks import check_text, count_ranks
 from fusedrl.config.schema import EngineConfig, MegatronConfig, PPOConfig, PPODataConfig, PromptDataConfig
 from fusedrl.models.stage_layers import StageLayers
 from fusedrl.parallel.placement import stages_a_column
@@ -30,13 +31,22 @@ class ModelNumbers(Protocol):
 
 
 def check_ranks(megatron: MegatronConfig, *, key: str, world: int) -> Iterator[str]:
-    """tensor x context x pipeline divides the ranks of the job; there is no other way to share a model out."""
+    """tensor x context x pipeline divides the model's ranks; there is no other way to share a model out."""
+    text = getattr(megatron, "ranks", None)
+    yield from check_text(text, world=world, key=f"{key}.ranks")
+    count = count_ranks(text, world=world)
     tp, pp, cp = (getattr(megatron, size) for size in (TP, PP, CP))
     each = tp * cp * pp
     if megatron.use_remove_padding and cp > 1:
         given = f"{key}.use_remove_padding=true and {key}.{CP}={cp}"
         yield f"{given}: ranks share padded rows alone; switch one of them off"
-    if world % each:
+    if count % each and text is not None:
+        context = f"{key}.{CP}={cp} x " if cp > 1 else ""
+        yield (
+            f"{key}.ranks={text} are {count} ranks, which {key}.{TP}={tp} x {context}{key}.{PP}={pp} = {each} does not "
+            f"divide; name a multiple of {each} ranks, or choose sizes that make {listed(divisors(count), near=each)}"
+        )
+    elif count % each:
         context = f"{key}.{CP}={cp} x " if cp > 1 else ""
         yield (
             f"{key}.{TP}={tp} x {context}{key}.{PP}={pp} = {each} does not divide the {world} ranks of this job; "
@@ -133,6 +143,22 @@ def check_ppo_layouts(config: PPOConfig, *, world: int, models: Mapping[str, Mod
     rollout, key = config.actor_rollout_ref.rollout, "actor_rollout_ref.rollout"
     yield from check_engine(rollout, config.data, key=key, world=world, numbers=models.get("actor"))
     yield from _check_split(config)
+    yield from _check_placed(config)
+
+
+def _check_placed(config: PPOConfig) -> Iterator[str]:
+    """What only works where every model lies on all ranks."""
+    rollout, key = config.actor_rollout_ref.rollout, "actor_rollout_ref.rollout"
+    placed = {f"{each}.ranks": getattr(megatron, "ranks", None) for each, megatron in layouts(config).values()}
+    placed[f"{key}.ranks"] = rollout.ranks
+    for name, text in placed.items():
+        if text is not None and rollout.inference == "instances":
+            yield f"{name}={text}: with {key}.inference=instances every model lies on all ranks; set it to null"
+    for name in (f"{key}.ranks", "actor_rollout_ref.actor.megatron.ranks"):
+        if placed[name] is not None and rollout.name == "vllm":
+            yield f"{name}={placed[name]}: {key}.name=vllm takes weights on all ranks; set it to null"
+    if rollout.ranks is not None and rollout.partial_rollout:
+        yield f"{key}.ranks={rollout.ranks}: with {key}.partial_rollout all ranks generate; set it to null"
 
 
 def check_engine(
@@ -145,10 +171,14 @@ def check_engine(
 ) -> Iterator[str]:
     """The generating model divides over its ranks, its cache holds the longest samples. numbers: None where unknown."""
     tp, pp = getattr(rollout, TP), getattr(rollout, PP)
-    if world % (tp * pp):
+    text = getattr(rollout, "ranks", None)
+    yield from check_text(text, world=world, key=f"{key}.ranks")
+    count = count_ranks(text, world=world)
+    if count % (tp * pp):
         stages = f" x {key}.{PP}={pp} = {tp * pp}" if pp > 1 else ""
-        fits = listed(divisors(world), near=tp * pp)
-        yield f"{key}.{TP}={tp}{stages} does not divide the {world} ranks of this job; set it to {fits}"
+        fits = listed(divisors(count), near=tp * pp)
+        whose = "of this job" if text is None else f"of {key}.ranks={text}"
+        yield f"{key}.{TP}={tp}{stages} does not divide the {count} ranks {whose}; set it to {fits}"
     if numbers is not None:
         yield from check_tensor_split(f"{key}.{TP}", tp, numbers=numbers)
         layers = numbers.num_layers

@@ -10,10 +10,12 @@ They hold for a configuration without problems (fusedrl.config.validate).
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from typing import Any
 
 from fusedrl.config.budgets import Budget, ppo_budgets, rm_budget, sft_budget
 from fusedrl.config.check_batches import data_parallel
 from fusedrl.config.check_layout import layouts
+from fusedrl.config.ranks import count_ranks, parse_ranks, told
 from fusedrl.config.schema import BaseTrainerConfig, MegatronConfig, OneModelConfig, PPOConfig, RMConfig, SFTConfig
 
 
@@ -31,6 +33,7 @@ class ModelSizes:
     micro_batch: int
     token_budget: int | None = None
     cp: int = 1
+    ranks: str | None = None
 
 
 @dataclass(frozen=True)
@@ -43,6 +46,7 @@ class PPOSizes:
     rollout_groups: int  # generation engines
     max_sequence_length: int
     models: Mapping[str, ModelSizes]  # by role: actor, critic, ref, reward
+    idle: str = ""  # ranks that hold no model and do not generate
 
 
 @dataclass(frozen=True)
@@ -75,7 +79,7 @@ def derive_ppo(config: PPOConfig, *, world: int) -> PPOSizes:
         samples_per_step=samples,
         mini_batches=mini_batches,
         updates_per_step=policy.actor.ppo_epochs * mini_batches,
-        rollout_groups=world
+        rollout_groups=count_ranks(policy.rollout.ranks, world=world)
         // (policy.rollout.tensor_model_parallel_size * policy.rollout.pipeline_model_parallel_size),
         max_sequence_length=longest,
         models={
@@ -84,7 +88,15 @@ def derive_ppo(config: PPOConfig, *, world: int) -> PPOSizes:
             )
             for role, (megatron, whole, micro) in _work(config, samples=samples).items()
         },
+        idle=_idle(config, world=world),
     )
+
+
+def _idle(config: PPOConfig, *, world: int) -> str:
+    texts = [config.actor_rollout_ref.rollout.ranks]
+    texts += [getattr(megatron, "ranks", None) for _, megatron in layouts(config).values()]
+    busy = {rank for text in texts for rank in parse_ranks(text, world=world, key="ranks")}
+    return told([rank for rank in range(world) if rank not in busy])
 
 
 def derive_sft(config: SFTConfig, *, world: int) -> SFTSizes:
@@ -133,7 +145,8 @@ def describe(sizes: Sizes) -> list[str]:
         f"{sizes.updates_per_step} updates on {sizes.mini_batches} mini-batches; "
         f"{sizes.rollout_groups} generation engines; up to {sizes.max_sequence_length} tokens a sample"
     )
-    return [first, *(_line(role, model) for role, model in sizes.models.items())]
+    idle = [f"note: ranks {sizes.idle} hold no model and do not generate"] if sizes.idle else []
+    return [first, *(_line(role, model) for role, model in sizes.models.items()), *idle]
 
 
 def _line(role: str, model: ModelSizes) -> str:
@@ -141,7 +154,8 @@ def _line(role: str, model: ModelSizes) -> str:
     if model.token_budget is not None:
         batches = f"up to {batches} of {model.token_budget} tokens"
     context = f" cp={model.cp}" if model.cp > 1 else ""
-    return f"{role}: tp={model.tp}{context} pp={model.pp} dp={model.dp}, {batches} on each replica"
+    place = "" if model.ranks is None else f" on ranks {model.ranks}"
+    return f"{role}: tp={model.tp}{context} pp={model.pp} dp={model.dp}{place}, {batches} on each replica"
 
 
 def _work(config: PPOConfig, *, samples: int) -> dict[str, tuple[MegatronConfig, int, int]]:
@@ -165,7 +179,8 @@ def _sizes(
         megatron.pipeline_model_parallel_size,
         megatron.context_parallel_size,
     )
+    on: dict[str, Any] = {"cp": cp, "ranks": getattr(megatron, "ranks", None)}
     if budget is None:
-        return ModelSizes(tp, pp, dp, micro_batches=math.ceil(samples / dp / micro), micro_batch=micro, cp=cp)
+        return ModelSizes(tp, pp, dp, micro_batches=math.ceil(samples / dp / micro), micro_batch=micro, **on)
     most, rows = budget.most(samples // dp, length=longest), budget.tokens // budget.padded(longest)
-    return ModelSizes(tp, pp, dp, micro_batches=most, micro_batch=rows, token_budget=budget.tokens, cp=cp)
+    return ModelSizes(tp, pp, dp, micro_batches=most, micro_batch=rows, token_budget=budget.tokens, **on)

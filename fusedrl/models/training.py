@@ -30,6 +30,7 @@ from torch import nn
 from fusedrl.models.parameter_gather import gather_asynchronously, settle
 from fusedrl.models.stages import stages_of
 from fusedrl.parallel.groups import ProcessGroupCollection
+from megatron_patches import parameter_groups
 
 log = logging.getLogger(__name__)
 
@@ -96,12 +97,13 @@ class TrainableModel:
             )
             for stage in self.stages
         ]
-        self.optimizer = get_megatron_optimizer(
-            _optimizer_config(settings, dtype=self.stages[0].config.params_dtype),
-            self.ddp,
-            use_gloo_process_groups=False,
-            pg_collection=groups,
-        )
+        with parameter_groups.within(groups.intra_dist_opt):
+            self.optimizer = get_megatron_optimizer(
+                _optimizer_config(settings, dtype=self.stages[0].config.params_dtype),
+                self.ddp,
+                use_gloo_process_groups=False,
+                pg_collection=groups,
+            )
         self.scheduler = _scheduler(self.optimizer, settings)
         self._reducing = False
         if settings.overlap_grad_reduce:

@@ -17,13 +17,20 @@ A stage whose tensor-parallel ranks lie on several columns is on all of them at 
     critic tp=1 pp=2 dp=2     stage    1     1     0     0
 
 With equal layouts a group is one replica of every model, and its columns are their pipeline columns.
+
+Models may lie on different ranks, some of which hold but one of them. Groups that are not alike then are joined,
+equally many of each kind, so that the joined ones are: an actor on ranks 0 to 3 and a critic on 4 to 7, four replicas
+each, are four groups of one replica of either, which run side by side. At worst one group is left, of all ranks.
 """
 
+import math
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from fusedrl.parallel.layout import Layout
 
+NO_COLUMN = -1
 Seats = tuple[int, ...]
 """The world ranks of one stage of one replica; the i-th sends to the i-th of the next stage."""
 
@@ -36,12 +43,16 @@ class Spread:
     placement: tuple[int, ...]
 
     @staticmethod
-    def of(layout: Layout, placement: Sequence[int]) -> "Spread":
+    def of(layout: Layout, placement: Sequence[int], *, ranks: Sequence[int] | None = None) -> "Spread":
+        """ranks: of the job, where the layout's ranks lie; by default the first ones."""
+        on = range(layout.world) if ranks is None else ranks
         seats = layout.world // (layout.pp * layout.dp)  # innermost in the rank map; pipeline columns lie outermost
-        replicas = tuple(
-            tuple(tuple(seat + seats * (dp_i + layout.dp * pp_i) for seat in range(seats)) for pp_i in range(layout.pp))
-            for dp_i in range(layout.dp)
-        )
+
+        def stage(dp_i: int, pp_i: int) -> Seats:
+            first = seats * (dp_i + layout.dp * pp_i)
+            return tuple(on[first : first + seats])
+
+        replicas = tuple(tuple(stage(dp_i, pp_i) for pp_i in range(layout.pp)) for dp_i in range(layout.dp))
         return Spread(replicas, tuple(placement))
 
     @property
@@ -64,12 +75,16 @@ class Copy:
 @dataclass(frozen=True)
 class Fusion:
     """The program that all groups run. columns: of a group. By world rank: its column, and the copy of each model that
-    it works for."""
+    it works for; NO_COLUMN and none where it holds no model. Ranks beyond the last that holds one are left out."""
 
     columns: int
     copies: tuple[Copy, ...]
     column_of: tuple[int, ...]
     copy_of: tuple[Mapping[str, str], ...]
+
+    def takes_part(self, rank: int) -> bool:
+        """Whether a rank runs the program."""
+        return rank < len(self.copy_of) and bool(self.copy_of[rank])
 
     def copies_of(self, model: str) -> list[Copy]:
         return [copy for copy in self.copies if copy.model == model]
@@ -80,13 +95,12 @@ class Fusion:
 
 
 def fuse(models: Mapping[str, Spread]) -> Fusion:
-    """Raises ValueError where models are not on the same ranks, or where no one program can serve all groups."""
-    world = _world(models)
-    groups = _groups(models, world=world)
-    columns = _columns(models, groups, world=world)
-    columns = columns if _even(models, columns) else [group.index(rank) for rank, group in _by_rank(groups, world)]
-    parts = [_copies(models, group, columns) for group in groups]
-    _check_alike(parts, groups)
+    """How the models of a pass lie together."""
+    groups = _alike(models, _groups(models))
+    columns = _columns(models, groups)
+    copies = _copies(models, groups[0], columns)
+    assert all(_copies(models, group, columns) == copies for group in groups)
+    world = 1 + max(columns)
     copy_of: list[dict[str, str]] = [{} for _ in range(world)]
     for group in groups:
         for name, spread in models.items():
@@ -94,21 +108,13 @@ def fuse(models: Mapping[str, Spread]) -> Fusion:
             for number, replica in enumerate(held):
                 for rank in (rank for seats in replica for rank in seats):
                     copy_of[rank][name] = _name(name, number, of=len(held))
-    return Fusion(1 + max(columns), parts[0], tuple(columns), tuple(copy_of))
+    column_of = tuple(columns.get(rank, NO_COLUMN) for rank in range(world))
+    return Fusion(1 + max(column_of), copies, column_of, tuple(copy_of))
 
 
-def _world(models: Mapping[str, Spread]) -> int:
-    ranks = {name: spread.ranks for name, spread in models.items()}
-    first = next(iter(ranks.values()))
-    if any(each != first for each in ranks.values()):
-        told = ", ".join(f"{name} on {len(each)}" for name, each in ranks.items())
-        raise ValueError(f"models of one pass lie on the same ranks; given {told}")
-    return len(first)
-
-
-def _groups(models: Mapping[str, Spread], *, world: int) -> list[list[int]]:
+def _groups(models: Mapping[str, Spread]) -> list[list[int]]:
     """The ranks of each group in increasing order, by their first."""
-    group = {rank: {rank} for rank in range(world)}
+    group = {rank: {rank} for spread in models.values() for rank in spread.ranks}
     for spread in models.values():
         for replica in spread.replicas:
             members = set().union(*(group[rank] for seats in replica for rank in seats))
@@ -116,28 +122,44 @@ def _groups(models: Mapping[str, Spread], *, world: int) -> list[list[int]]:
     return [sorted(members) for rank, members in sorted(group.items()) if rank == min(members)]
 
 
-def _by_rank(groups: Iterable[list[int]], world: int) -> list[tuple[int, list[int]]]:
-    of = {rank: group for group in groups for rank in group}
-    return [(rank, of[rank]) for rank in range(world)]
+def _alike(models: Mapping[str, Spread], groups: list[list[int]]) -> list[list[int]]:
+    """Groups that hold the same copies, made of these by joining some of each kind."""
+    columns = _columns(models, groups)
+    kinds: dict[tuple[Copy, ...], list[list[int]]] = defaultdict(list)
+    for group in groups:
+        kinds[_copies(models, group, columns)].append(group)
+    made = math.gcd(*map(len, kinds.values()))
+    joined: list[list[int]] = [[] for _ in range(made)]
+    for some in kinds.values():
+        each = len(some) // made
+        for number, group in enumerate(some):
+            joined[number // each] += group
+    return joined
 
 
-def _columns(models: Mapping[str, Spread], groups: Iterable[list[int]], *, world: int) -> list[int]:
-    """By world rank, its column in its group: ranks of like work share one, and columns count by their first rank."""
-    work: list[list[tuple[int, int]]] = [[] for _ in range(world)]
-    for spread in models.values():
+def _columns(models: Mapping[str, Spread], groups: Iterable[list[int]]) -> dict[int, int]:
+    """By rank, its column in its group: ranks of like work share one, and columns count by their first rank. Where a
+    column would not send to one column, each rank is a column."""
+    shared = _shared_columns(models, groups)
+    return shared if _even(models, shared) else {rank: place for group in groups for place, rank in enumerate(group)}
+
+
+def _shared_columns(models: Mapping[str, Spread], groups: Iterable[list[int]]) -> dict[int, int]:
+    work: dict[int, list[tuple[str, int, int]]] = defaultdict(list)
+    for name, spread in models.items():
         for number, replica in enumerate(spread.replicas):
             for column, seats in enumerate(replica):
                 for rank in seats:
-                    work[rank].append((number, column))
-    found = [0] * world
+                    work[rank].append((name, number, column))
+    found = {}
     for group in groups:
-        kinds: dict[tuple[tuple[int, int], ...], int] = {}
+        kinds: dict[tuple[tuple[str, int, int], ...], int] = {}
         for rank in group:
             found[rank] = kinds.setdefault(tuple(work[rank]), len(kinds))
     return found
 
 
-def _even(models: Mapping[str, Spread], columns: Sequence[int]) -> bool:
+def _even(models: Mapping[str, Spread], columns: Mapping[int, int]) -> bool:
     """Whether the seats of all stages of a replica share columns in one way, so that a column sends to a column."""
     ways = ({_way([columns[rank] for rank in seats]) for seats in r} for s in models.values() for r in s.replicas)
     return all(len(found) == 1 for found in ways)
@@ -147,7 +169,7 @@ def _way(columns: Sequence[int]) -> tuple[int, ...]:
     return tuple(columns.index(column) for column in columns)
 
 
-def _copies(models: Mapping[str, Spread], group: list[int], columns: Sequence[int]) -> tuple[Copy, ...]:
+def _copies(models: Mapping[str, Spread], group: list[int], columns: Mapping[int, int]) -> tuple[Copy, ...]:
     return tuple(
         Copy(_name(name, number, of=len(held)), name, tuple(_on(replica[p], columns) for p in spread.placement))
         for name, spread in models.items()
@@ -160,23 +182,10 @@ def _held(spread: Spread, group: list[int]) -> list[tuple[Seats, ...]]:
     return [replica for replica in spread.replicas if replica[0][0] in group]
 
 
-def _on(seats: Seats, columns: Sequence[int]) -> int | tuple[int, ...]:
+def _on(seats: Seats, columns: Mapping[int, int]) -> int | tuple[int, ...]:
     found = tuple(dict.fromkeys(columns[rank] for rank in seats))
     return found[0] if len(found) == 1 else found
 
 
 def _name(model: str, number: int, *, of: int) -> str:
     return model if of == 1 else f"{model}{number}"
-
-
-def _check_alike(parts: Sequence[tuple[Copy, ...]], groups: Sequence[list[int]]) -> None:
-    for part, group in zip(parts, groups, strict=True):
-        if part != parts[0]:
-            held = "; ".join(
-                f"ranks {each} hold {', '.join(copy.name for copy in some)}"
-                for each, some in ((groups[0], parts[0]), (group, part))
-            )
-            raise ValueError(
-                f"one order cannot serve all ranks, their models meet in different ways ({held}); choose tensor and "
-                "pipeline sizes that divide each other"
-            )

@@ -70,7 +70,9 @@ class Executor:
         measure_memory: bool = False,
         finished: Mapping[str, Callable[[], None]] | None = None,
     ) -> PassResult:
-        """Run this rank's list. Raises PipelineError (MessageTimeout) naming the op, with the grid.
+        """Run this rank's list; nothing where it holds no model of the pass. `work` names all models of the pass, those
+        that this rank has no part of without micro-batches. Raises PipelineError (MessageTimeout) naming the op, with
+        the grid.
 
         measure_memory: follow what is held for backwards, which costs some time in each forward.
         finished: by model, what to call once it has nothing left to do on this rank, while others may go on; at the
@@ -80,6 +82,8 @@ class Executor:
         if self._failed:
             raise PipelineError("an earlier pass failed, the ranks are out of step: make a new executor")
         fusion, rank = self._check(program, work), dist.get_rank()
+        if not fusion.takes_part(rank):
+            return PassResult({name: ModelResult() for name in work}, ())
         copies, column = fusion.copy_of[rank], fusion.column_of[rank]
         for name in work:
             if (prepare := self.models[name].before_pass) is not None:
@@ -135,10 +139,10 @@ class Executor:
             held = f"work is for {sorted(work)}, models: {sorted(self.models)}"
             raise ValueError(f"the program runs {sorted(planned)}, {held}")
         check_placements(program.problem, fusion)
-        for copy in fusion.copies:
-            _check_work(planned[copy.name], work[copy.model])
-        models = {copy.name: copy.model for copy in fusion.copies}
-        for name in sorted({models[copy] for copy, _, _ in program.split}):
+        models = {copy.name: copy.model for copy in fusion.copies if self.models[copy.model].holds(dist.get_rank())}
+        for copy, name in models.items():
+            _check_work(planned[copy], work[name])
+        for name in sorted({models[copy] for copy, _, _ in program.split if copy in models}):
             if not self.models[name].splits:
                 reason = "its layers compute both gradients at once, or whole layers again; use an order without W"
                 raise ValueError(f"{name}: the order splits its backwards, {reason}")
@@ -163,7 +167,8 @@ class Executor:
 
     def _others(self, standing: Standing, names: Iterable[str]) -> list[str]:
         """Where the other ranks of this rank's pipelines stand."""
-        pipelines = (self.models[name].ranks(standing.rank) for name in names)
+        held = (self.models[name] for name in names if self.models[name].holds(standing.rank))
+        pipelines = (model.ranks(standing.rank) for model in held)
         others = [rank for rank in dict.fromkeys(itertools.chain(*pipelines)) if rank != standing.rank]
         found = self._board.standings(others, wait_s=COLLECT_S)
         return [found.get(rank, f"rank {rank} does not answer") for rank in others]

@@ -17,7 +17,7 @@ cannot: between B and W a stage would hold what recomputation saves, and no plan
 Shapes: B rows, T tokens, H hidden size.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 from typing import Any
 
@@ -79,10 +79,12 @@ def causal_mask(length: int, device: torch.device) -> Tensor | None:
     return _mask(length) if device.type == "cpu" else None
 
 
-def columns_of(layout: Layout) -> tuple[tuple[int, ...], ...]:
-    """World ranks by pipeline column, for each (dp, cp, tp) coordinate, tp fastest."""
+def columns_of(layout: Layout, ranks: Sequence[int] | None = None) -> tuple[tuple[int, ...], ...]:
+    """World ranks by pipeline column, for each (dp, cp, tp) coordinate, tp fastest. ranks: where the layout lies, by
+    default on the first ranks."""
+    on = range(layout.world) if ranks is None else ranks
     return tuple(
-        tuple(layout.rank(tp_i=tp, cp_i=cp, dp_i=dp, pp_i=pp) for pp in range(layout.pp))
+        tuple(on[layout.rank(tp_i=tp, cp_i=cp, dp_i=dp, pp_i=pp)] for pp in range(layout.pp))
         for dp in range(layout.dp)
         for cp in range(layout.cp)
         for tp in range(layout.tp)
@@ -90,12 +92,21 @@ def columns_of(layout: Layout) -> tuple[tuple[int, ...], ...]:
 
 
 def megatron_model(
-    name: str, module: Any, *, layout: Layout, rank: int, reverse: bool = False, placement: str = "line"
+    name: str,
+    module: Any,
+    *,
+    layout: Layout,
+    rank: int,
+    ranks: Sequence[int] | None = None,
+    reverse: bool = False,
+    placement: str = "line",
 ) -> PipelineModel:
     """The stages of a model that this rank holds (fusedrl.models.stages). `reverse`: its pipeline runs from the last
-    column to the first; `placement`: one of fusedrl.parallel.placement.SHAPES."""
+    column to the first; `placement`: one of fusedrl.parallel.placement.SHAPES; `ranks`: of the job, where the layout
+    lies."""
     columns, modules = place_stages(layout.pp, shape=placement, reverse=reverse), stages_of(module)
-    held = [stage for stage, column in enumerate(columns) if column == layout.coords(rank)[2]]
+    here = rank if ranks is None else list(ranks).index(rank)
+    held = [stage for stage, column in enumerate(columns) if column == layout.coords(here)[2]]
     _check_built(name, modules, held=held, stages=len(columns), rank=rank)
     config = modules[0].config
     weight_gradients.connect(lambda parameter, gradient: postpone(gradient, parameter=parameter))
@@ -107,7 +118,7 @@ def megatron_model(
     return PipelineModel(
         name=name,
         placement=columns,
-        columns=columns_of(layout),
+        columns=columns_of(layout, ranks),
         tp=layout.tp,
         cp=layout.cp,
         tokens=tokens,
@@ -119,6 +130,28 @@ def megatron_model(
         before_pass=partial(_before_pass, modules),
         splits=(not own_way or delays) and config.recompute_granularity != "full",
         delayed={stage: partial(_compute_delayed, layers) for stage, layers in te_layers.items()} if delays else {},
+    )
+
+
+def absent_model(
+    name: str,
+    *,
+    layout: Layout,
+    ranks: Sequence[int],
+    device: torch.device,
+    reverse: bool = False,
+    placement: str = "line",
+) -> PipelineModel:
+    """A model as a rank knows it that holds no part of it."""
+    return PipelineModel(
+        name=name,
+        placement=place_stages(layout.pp, shape=placement, reverse=reverse),
+        columns=columns_of(layout, ranks),
+        tp=layout.tp,
+        cp=layout.cp,
+        stages={},
+        message_shape=lambda batch: (),
+        device=device,
     )
 
 

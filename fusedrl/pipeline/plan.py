@@ -46,7 +46,7 @@ the largest (results.agree_shapes)."""
 @dataclass(frozen=True)
 class Planned:
     """One model's part of a pass. shape: how its stages lie on the columns (fusedrl.parallel.placement).
-    key: where its layout stands in the configuration, for error messages."""
+    ranks: of the job, where its layout lies; None: on the first ones."""
 
     name: str
     shapes: Shapes
@@ -58,7 +58,7 @@ class Planned:
     shape: str = "line"
     trains: bool = True
     cost: Cost = field(default_factory=ConstantCost)
-    key: str = ""
+    ranks: tuple[int, ...] | None = None
 
     @property
     def layout(self) -> Layout:
@@ -74,7 +74,7 @@ def plan_pass(
 ) -> Program:
     """method: one of METHODS, or file:PATH.
 
-    Raises ValueError for layouts that do not meet, an unknown method or one that does not suit the work, OrderError
+    Raises ValueError for an unknown method or one that does not suit the work, OrderError
     for a file that does not fit the work.
     """
     problem = make_problem(models, memory_cap=memory_cap, comm=comm, split=may_split(method))
@@ -105,16 +105,7 @@ def without_training(method: str) -> str:
 
 def fusion_of(models: Sequence[Planned]) -> Fusion:
     """How the models of a pass lie together on the ranks."""
-    try:
-        return fuse({model.name: Spread.of(model.layout, model.placement()) for model in models})
-    except ValueError as error:
-        given = ", ".join(f"{model.key or model.name} {_sizes(model.layout)}" for model in models)
-        raise ValueError(f"{given}: {error}") from error
-
-
-def _sizes(layout: Layout) -> str:
-    context = f" cp={layout.cp}" if layout.cp > 1 else ""
-    return f"(tp={layout.tp} pp={layout.pp}{context} dp={layout.dp})"
+    return fuse({model.name: Spread.of(model.layout, model.placement(), ranks=model.ranks) for model in models})
 
 
 def order_by(problem: Problem, method: str) -> Order:

@@ -13,6 +13,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from fusedrl.parallel.comm import all_gather_object, broadcast_object
+from fusedrl.parallel.fusion import NO_COLUMN
 from fusedrl.pipeline.clocks import align, host_id
 from fusedrl.pipeline.copies import in_program
 from fusedrl.pipeline.executor import Executor, PassResult
@@ -38,18 +39,21 @@ class PassReport:
 
 
 def gather_report(executor: Executor, program: Program, result: PassResult) -> PassReport:
-    """Metrics summed over replicas and the timeline of all ranks."""
+    """Metrics summed over replicas and the timeline of all ranks that hold a model of the pass."""
     rank, fusion = dist.get_rank(), executor.fusion(result.models)
+    takes_part = fusion.takes_part(rank)
     mine = {
-        "ops": pack_ops(in_program(result.ops, copies=fusion.copy_of[rank])),
+        "ops": pack_ops(in_program(result.ops, copies=fusion.copy_of[rank] if takes_part else {})),
         "memory": [held[1:] for held in result.memory],
         "host": host_id(),
-        "column": fusion.column_of[rank],
+        "column": fusion.column_of[rank] if takes_part else NO_COLUMN,
         "metrics": {n: each.sums() for n, each in result.models.items() if executor.models[n].speaks(rank)},
     }
     everyone: list[dict[str, Any]] = all_gather_object(mine)
     clocks = align([each["host"] for each in everyone])
-    ops = [unpack_ops(each["ops"], offset=offset) for each, offset in zip(everyone, clocks.offsets, strict=True)]
+    working = [place for place, each in enumerate(everyone) if each["column"] != NO_COLUMN]
+    everyone = [everyone[place] for place in working]
+    ops = [unpack_ops(each["ops"], offset=clocks.offsets[at]) for each, at in zip(everyone, working, strict=True)]
     timeline = Timeline(tuple(ops), tuple(each["column"] for each in everyone), clock_error=clocks.error)
     memory = tuple(_memory(row, each["memory"]) for row, each in zip(ops, everyone, strict=True))
     return PassReport(
@@ -103,18 +107,23 @@ def spread_outputs(
     ]
 
 
-def agree_shapes(shapes: Mapping[str, Sequence[tuple[float, float]]]) -> dict[str, tuple[tuple[float, float], ...]]:
-    """The largest shape of each micro-batch over all ranks: what a plan reckons with.
+def agree_shapes(
+    shapes: Mapping[str, Sequence[tuple[float, float]] | None],
+) -> dict[str, tuple[tuple[float, float], ...]]:
+    """The largest shape of each micro-batch over all ranks: what a plan reckons with. None: of a model that this rank
+    holds no part of.
 
     Raises ValueError where ranks hold different counts of a model's micro-batches: one order serves all replicas.
     """
-    everyone = all_gather_object({name: [list(shape) for shape in each] for name, each in shapes.items()})
+    mine = {name: None if each is None else [list(shape) for shape in each] for name, each in shapes.items()}
+    everyone = all_gather_object(mine)
     agreed = {}
     for name in shapes:
-        counts = [len(each[name]) for each in everyone]
+        held = [each[name] for each in everyone if each[name] is not None]
+        counts = [len(each) for each in held]
         if len(set(counts)) > 1:
             raise ValueError(f"{name}: ranks hold {counts} micro-batches; every replica needs the same number")
-        agreed[name] = tuple(largest_shape(same) for same in zip(*(each[name] for each in everyone), strict=True))
+        agreed[name] = tuple(largest_shape(same) for same in zip(*held, strict=True))
     return agreed
 
 

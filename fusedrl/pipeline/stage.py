@@ -55,6 +55,7 @@ class PipelineModel:
     delayed: by stage, what computes the weight gradients that its layers put off by themselves in every backward, the
     earliest backward's first.
     tokens: how rows lie in the stages, and so which tokens an output holds.
+    A rank that holds no part of a model knows its name and where it lies.
     """
 
     name: str
@@ -75,6 +76,10 @@ class PipelineModel:
     def is_last(self, stage: int) -> bool:
         return stage == len(self.placement) - 1
 
+    def holds(self, world_rank: int) -> bool:
+        """Whether a rank holds a part of the model."""
+        return any(world_rank in ranks for ranks in self.columns)
+
     def ranks(self, world_rank: int) -> tuple[int, ...]:
         """The world ranks with this rank's (tp, dp) coordinates, by pipeline column."""
         mine = [ranks for ranks in self.columns if world_rank in ranks]
@@ -85,11 +90,15 @@ class PipelineModel:
     def speaks(self, world_rank: int) -> bool:
         """Whether a rank speaks for its model replica: the first of the last stage's tensor- and context-parallel
         ranks, who all hold the same loss and results."""
+        if not self.holds(world_rank):
+            return False
         index = self.columns.index(self.ranks(world_rank))
         return index % (self.tp * self.cp) == 0 and self.ranks(world_rank)[self.placement[-1]] == world_rank
 
     def held_by(self, world_rank: int) -> tuple[int, ...]:
         """The stages that a rank must hold."""
+        if not self.holds(world_rank):
+            return ()
         column = self.ranks(world_rank).index(world_rank)
         return tuple(stage for stage, place in enumerate(self.placement) if place == column)
 

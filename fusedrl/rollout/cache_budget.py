@@ -1,15 +1,13 @@
-"""How many tokens of keys and values a GPU leaves room for; every rank of the job takes the same number."""
+"""How many tokens of keys and values a GPU leaves room for; every rank that generates takes the same number."""
 
 from typing import Any
 
 import torch
 import torch.distributed as dist
 
-from fusedrl.parallel.team import current
 
-
-def gpu_tokens(model: Any, *, share: float, max_length: int, max_rows: int) -> int | None:
-    """Tokens in `share` of the memory that is free now, on the GPU that has least; a collective of all ranks.
+def gpu_tokens(model: Any, *, share: float, max_length: int, max_rows: int, group: Any = None) -> int | None:
+    """Tokens in `share` of the memory that is free now, on the GPU that has least; a collective of `group`.
 
     None where the device is no GPU, or has room for `max_rows` rows of `max_length` tokens.
     """
@@ -19,7 +17,7 @@ def gpu_tokens(model: Any, *, share: float, max_length: int, max_rows: int) -> i
     torch.cuda.empty_cache()
     free, _ = torch.cuda.mem_get_info(device)
     found = torch.tensor([int(free * share) // token_bytes(model)], device=device)
-    dist.all_reduce(found, op=dist.ReduceOp.MIN, group=current().group)
+    dist.all_reduce(found, op=dist.ReduceOp.MIN, group=group)
     return int(found) if int(found) < max_rows * max_length else None
 
 

@@ -148,19 +148,24 @@ class StageLinks:
                     group.recv([token], self._peer(group, source), 0).wait()
 
 
+def pass_by(*, timeout_s: float) -> None:
+    """The part of a rank without an engine in the making of links, which is a collective of all ranks of the job."""
+    _open((), timeout_s=timeout_s)
+
+
 def _steps(stages: int) -> list[tuple[int, int]]:
     return [(stage, stage + 1) for stage in range(stages - 1)]
 
 
-def _open(ranks: Sequence[int], *, timeout_s: float) -> tuple[Any, Any]:
-    """Two groups for each pipeline of the job, made in one sequence on all ranks; this rank's."""
+def _open(ranks: Sequence[int], *, timeout_s: float) -> list[Any]:
+    """Two groups for each pipeline of the job, made in one sequence on all ranks; this rank's, if it is in one."""
     mine: list[Any] = []
     with on(whole()):  # as new_group is
         everyone = all_gather_object(list(ranks))
     lines = dict.fromkeys(tuple(sorted(line)) for line in everyone)
-    for line in lines:
+    for line in filter(None, lines):
         for _ in range(2):
             group = dist.new_group(list(line), timeout=timedelta(seconds=timeout_s))
             if tuple(sorted(ranks)) == line:
                 mine.append(group)
-    return mine[0], mine[1]
+    return mine

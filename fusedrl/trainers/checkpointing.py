@@ -25,6 +25,7 @@ from fusedrl.config.load import to_yaml
 from fusedrl.config.schema import BaseTrainerConfig, Config
 from fusedrl.data.sampler import RowSampler
 from fusedrl.models.optimizer_state import adam_steps
+from fusedrl.models.training import TrainableModel
 from fusedrl.parallel.comm import all_gather_object
 from fusedrl.parallel.team import current, leads
 from fusedrl.trainers.resuming import changes, check_keys, check_same, checkpoints_of
@@ -111,7 +112,7 @@ class Checkpoints:
         values = manifest.values
         self.sampler.load_state_dict(values["sampler"])
         counts = {name: values["models"][name]["adam_steps"] for name in self.models}
-        trained = {name: role.trained for name, role in self.models.items()}
+        trained = self._held()
         restore_models(folder, manifest.files, trained, counts)
         for name, model in trained.items():
             model.restore_progress(**values["models"][name]["progress"])
@@ -140,9 +141,8 @@ class Checkpoints:
         due = last or asked or (self.config.trainer.save_freq > 0 and step % self.config.trainer.save_freq == 0)
         self.saver.advance()
         if due:
-            trained = {name: role.trained for name, role in self.models.items()}
             self.saver.save(
-                step, lambda: take_snapshot(trained, tensors), command=self.command, values=self._values(values)
+                step, lambda: take_snapshot(self._held(), tensors), command=self.command, values=self._values(values)
             )
         if asked:
             self.finish()
@@ -151,8 +151,7 @@ class Checkpoints:
 
     def _check_skipped(self, step: int) -> None:
         """Before the state of a step is saved; an earlier one that is under way is finished if the run ends here."""
-        skipped = skipped_in_a_row({name: role.trained for name, role in self.models.items()})
-        limit = self.config.trainer.max_skipped_updates
+        skipped, limit = skipped_in_a_row(self._held()), self.config.trainer.max_skipped_updates
         if limit is not None and max(skipped.values(), default=0) >= limit:
             self.finish()
             check_skipped(skipped, limit=limit, step=step, stays=what_stays(self.saver.checkpoints))
@@ -160,6 +159,10 @@ class Checkpoints:
     def finish(self) -> None:
         """Wait for the last state."""
         self.saver.finish()
+
+    def _held(self) -> dict[str, TrainableModel]:
+        """The models that this rank holds a part of."""
+        return {name: role.trained for name, role in self.models.items() if role.held}
 
     def _values(self, values: Mapping[str, Any]) -> dict[str, Any]:
         return {
@@ -172,15 +175,14 @@ class Checkpoints:
         }
 
     def _layouts(self) -> dict[str, Any]:
-        return {
-            name: asdict(role.layout) | {"placement": role.spec.placement, "reverse": role.spec.reverse}
-            for name, role in self.models.items()
-        }
+        return {name: _layout(role) for name, role in self.models.items()}
 
     def _progress(self, role: TrainedRole) -> dict[str, Any]:
-        counts = {count for count in all_gather_object(adam_steps(role.trained)) if count is not None}
+        mine = [adam_steps(role.trained), role.trained.progress()] if role.held else None
+        found = [each for each in all_gather_object(mine) if each is not None]
+        counts = {count for count, _ in found if count is not None}
         assert len(counts) <= 1, f"Adam has taken {sorted(counts)} steps on different ranks of {role.name}"
-        return {"adam_steps": counts.pop() if counts else None, "progress": role.trained.progress()}
+        return {"adam_steps": counts.pop() if counts else None, "progress": found[0][1]}
 
     def _tell(self, values: Mapping[str, Any], *, alike: bool) -> None:
         assert self.start.saved is not None
@@ -191,3 +193,9 @@ class Checkpoints:
             self.say("the layout is another one than the saved run's: numbers go on equal to rounding, not to the bit")
         for line in changes(values["config"], to_yaml(self.config)):
             self.say(f"changed since then: {line}")
+
+
+def _layout(role: TrainedRole) -> dict[str, Any]:
+    """Where a model lies, as a state keeps it: ranks only where it is not on all."""
+    found = asdict(role.layout) | {"placement": role.spec.placement, "reverse": role.spec.reverse}
+    return found if role.everywhere else found | {"ranks": list(role.spec.ranks)}

@@ -16,7 +16,10 @@ from fusedrl.trainers.roles import Role
 
 def replica_groups(role: Role, lengths_N: Tensor, *, micro_batch: int, budget: Budget | None) -> list[Tensor]:
     """Indices into `lengths_N` of each micro-batch of this rank's replica. Samples of a `budget` of tokens where there
-    is one, `micro_batch` samples each otherwise. Raises ValueError where they do not fit."""
+    is one, `micro_batch` samples each otherwise; none where this rank holds no part of the role. Raises ValueError
+    where they do not fit."""
+    if not role.held:
+        return []
     if budget is None:
         return list(role.share(len(lengths_N)).split(micro_batch))
     packed = pack(

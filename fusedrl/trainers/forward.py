@@ -1,7 +1,8 @@
 """Forward-only passes over the samples of a step: log-probabilities, entropy, values, reward-model scores.
 
-All models run in one pass, interleaved like a training step; each gives a tensor per sample. Every rank ends up with
-the whole result: a rank fills in the rows that its last stage computed, zeros elsewhere, and one sum over the world
+All models run in one pass, interleaved like a training step, those on other ranks beside them; each gives a tensor per
+sample. Every rank ends up with
+the whole result: a rank fills in the rows that its last stage computed, zeros elsewhere, and one sum over the team
 puts them together (x + 0 is exact).
 
 Shapes: B samples, S tokens of a row, R response tokens, V vocabulary (this rank's part).
@@ -99,7 +100,7 @@ def infer(
     outputs = executor.run(program, work).models
     found: dict[str, Tensor] = {}
     for name, each in inferences.items():
-        whole_BKW = _everywhere(outputs[name].outputs, torch.cat(groups[name]), inference=each, size=samples.size)
+        whole_BKW = _everywhere(outputs[name].outputs, groups[name], inference=each, size=samples.size)
         found |= dict(zip(each.names, whole_BKW.unbind(dim=1), strict=True))
     return found
 
@@ -111,10 +112,11 @@ def microbatches(samples: Samples, groups: Sequence[Tensor], *, device: torch.de
     return gather_microbatches(samples.tokens_BS, lengths_B=lengths_B, groups=groups, fields=fields, device=device)
 
 
-def _everywhere(outputs: Mapping[int, Tensor], rows_N: Tensor, *, inference: Inference, size: int) -> Tensor:
-    """[B, K, W] on all ranks from the micro-batches' results on last stages."""
+def _everywhere(outputs: Mapping[int, Tensor], groups: Sequence[Tensor], *, inference: Inference, size: int) -> Tensor:
+    """[B, K, W] on all ranks from the micro-batches' results on last stages. groups: the micro-batches' rows."""
     whole_BKW = torch.zeros(size, len(inference.names), inference.width, device=inference.role.device)
     if outputs and inference.role.pipeline.speaks(dist.get_rank()):
-        whole_BKW[rows_N.to(whole_BKW.device)] = torch.cat([outputs[m] for m in sorted(outputs)]).float()
+        rows_N = torch.cat(list(groups)).to(whole_BKW.device)
+        whole_BKW[rows_N] = torch.cat([outputs[m] for m in sorted(outputs)]).float()
     dist.all_reduce(whole_BKW, group=current().group)
     return whole_BKW.cpu()

@@ -38,7 +38,7 @@ class Offloading:
         others: list[Resting] = []
         for name, role in roles.items():
             wish = wishes[name]
-            if isinstance(role, TrainedRole) and isinstance(wish, LearningMegatronConfig):
+            if isinstance(role, TrainedRole) and role.held and isinstance(wish, LearningMegatronConfig):
                 others += [gradients_of(role.trained)] if wish.grad_offload else []
                 others += [optimizer_of(role.trained)] if wish.optimizer_offload else []
         return Offloading(parameters, others)

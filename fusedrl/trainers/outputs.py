@@ -12,12 +12,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import torch.distributed as dist
 import yaml
 
 from fusedrl.checkpoint.atomic import publish_folder, write_file
 from fusedrl.models.hf_export import export_hf
 from fusedrl.parallel.agreed import agree, tried
-from fusedrl.parallel.team import leads
+from fusedrl.parallel.team import current, leads
 from fusedrl.pipeline.program import Program
 from fusedrl.pipeline.results import PassReport
 from fusedrl.pipeline.spans import RankSpans
@@ -67,7 +68,9 @@ class Outputs:
     def export(self, role: Role, target: Path) -> None:
         """A Hugging Face folder that is whole or absent. Raises AgreedError. A collective of all ranks."""
         beside = target.with_name(f".{target.name}.part")
-        export_hf(role.module, role.groups, beside, tokenizer_folder=self.tokenizer_folder)
+        if role.held:
+            export_hf(role.module, role.groups, beside, tokenizer_folder=self.tokenizer_folder)
+        dist.barrier(group=current().group)  # the first rank may hold no part of it
         error = None
         if leads():
             error = tried(lambda: publish_folder(beside, target))

@@ -72,7 +72,11 @@ class Planner:
             self._cap = shared_cap(device, share=self.schedule.memory_share, before=self._cap)
         if not searches(self.schedule):
             return
-        named = {f"pass {k}: {name}": shapes for k, each in enumerate(passes) for name, (_, shapes) in each.items()}
+        named = {
+            f"pass {k}: {name}": shapes if role.held else None
+            for k, each in enumerate(passes)
+            for name, (role, shapes) in each.items()
+        }
         agreed = agree_shapes(named)
         if not leads():
             return
@@ -86,7 +90,10 @@ class Planner:
     def program(self, passes: Mapping[str, tuple[Role, Work]]) -> Program:
         """The program of one pass over these roles, each with its work. A collective of all ranks."""
         shapes = agree_shapes(
-            {name: planned_shapes(role.pipeline.tokens, work.microbatches) for name, (role, work) in passes.items()}
+            {
+                name: planned_shapes(role.pipeline.tokens, work.microbatches) if role.held else None
+                for name, (role, work) in passes.items()
+            }
         )
         asked = self._pass({name: (role, shapes[name], work.loss is not None) for name, (role, work) in passes.items()})
         key = key_of(asked.problem)
@@ -199,7 +206,7 @@ def planned(role: Role, *, shapes: Shapes, trains: bool, cost: Cost) -> Planned:
         shape=role.spec.placement,
         trains=trains,
         cost=cost,
-        key=role.spec.key,
+        ranks=role.spec.ranks,
     )
 
 

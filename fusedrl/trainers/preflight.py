@@ -15,6 +15,7 @@ from fusedrl.config.budgets import ppo_budgets, row_multiple
 from fusedrl.config.check_experts import check_experts
 from fusedrl.config.check_layout import layouts, needs_critic, needs_reference
 from fusedrl.config.derive import ModelSizes, derive_ppo
+from fusedrl.config.ranks import ranks_of
 from fusedrl.config.schema import (
     EngineConfig,
     MegatronConfig,
@@ -265,6 +266,7 @@ def _largest(config: PPOConfig, name: str, layout: ModelSizes, *, longest: int) 
 def _plan(config: PPOConfig, models: Mapping[str, Architecture], *, world: int) -> None:
     """The schedule can be made for an update of the largest micro-batches: file, memory cap, placement."""
     sizes, actor, critic = derive_ppo(config, world=world), config.actor_rollout_ref.actor, config.critic
+    keys = layouts(config)
     planned, shape = [], config.schedule.placement
     megatron = {"actor": actor.megatron, "critic": critic.megatron}
     for name in (name for name in megatron if name in models):
@@ -280,6 +282,7 @@ def _plan(config: PPOConfig, models: Mapping[str, Architecture], *, world: int) 
                 cp=layout.cp,
                 reverse=name == "critic",
                 shape=shape,
+                ranks=ranks_of(megatron[name], world=world, key=keys[name][0]),
                 cost=planned_cost(
                     config.schedule,
                     name,

@@ -6,13 +6,14 @@ Shapes: B samples of the step, N rows of a mini-batch, R response tokens.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import asdict, dataclass
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
 from fusedrl.config.budgets import Budget
+from fusedrl.parallel.comm import all_gather_object
 from fusedrl.pipeline.executor import Executor, Work
 from fusedrl.pipeline.microbatch import MicroBatch, gather_microbatches
 from fusedrl.pipeline.plan import Shapes
@@ -95,24 +96,33 @@ def update(
     measure_memory: bool = False,
 ) -> Update:
     """Train every learner on the rows of one mini-batch, number `number` of the step. A collective of all ranks."""
-    work = {name: _work(learner, experience, rows_N, number) for name, learner in learners.items()}
+    work = {name: work_of(learner, experience, rows_N, number) for name, learner in learners.items()}
     program = planner.program({name: (learners[name].role, each) for name, each in work.items()})
-    models = {name: learner.role.trained for name, learner in learners.items()}
+    models = {name: learner.role.trained for name, learner in learners.items() if learner.role.held}
     result = train_pass(executor, program, work, models=models, measure_memory=measure_memory)
     report = gather_report(executor, program, result)
     planner.observe(report.timeline)
     metrics = {name: value for found in report.metrics.values() for name, value in found.items()}
-    for name, model in models.items():
-        info = model.step()
+    taken = {name: asdict(model.step()) for name, model in models.items()}
+    for name, info in _told(taken, learners).items():
         metrics |= {
-            f"{name}/grad_norm": info.grad_norm,
-            f"{name}/lr": info.lr,
-            f"{name}/skipped": float(not info.success),
+            f"{name}/grad_norm": info["grad_norm"],
+            f"{name}/lr": info["lr"],
+            f"{name}/skipped": float(not info["success"]),
         }
     return Update(program, report, metrics, planner.figures)
 
 
-def _work(learner: Learner, experience: Experience, rows_N: Tensor, number: int) -> Work:
+def _told(taken: Mapping[str, dict[str, Any]], learners: Mapping[str, Learner]) -> dict[str, dict[str, Any]]:
+    """The steps that optimizers took, also of models that this rank holds no part of."""
+    if all(learner.role.everywhere for learner in learners.values()):
+        return dict(taken)
+    everyone = all_gather_object(dict(taken))
+    return {name: next(each[name] for each in everyone if name in each) for name in learners}
+
+
+def work_of(learner: Learner, experience: Experience, rows_N: Tensor, number: int) -> Work:
+    """What a learner does in the pass of a mini-batch, number `number` of the step."""
     mask_NR = experience.samples.mask_BR[rows_N]
     microbatches = _microbatches(learner, experience.samples, rows_N, fields=experience.fields())
     work = Work(microbatches, loss=learner.loss(mask_NR))

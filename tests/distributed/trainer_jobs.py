@@ -20,6 +20,7 @@ from fusedrl.config.schema import (
     RolloutConfig,
     ScheduleConfig,
 )
+from fusedrl.config.schema.parallel import LearningMegatronConfig
 from fusedrl.rollout.requests import Completion
 from fusedrl.rollout.sampling import SamplingParams
 from fusedrl.trainers import forward, losses
@@ -60,11 +61,15 @@ def build(
     placement: str = "line",
     critic_sizes: tuple[int, int] | None = None,
     keys: Mapping[str, Any] | None = None,
+    ranks: tuple[str | None, str | None] = (None, None),
 ) -> tuple[TrainedRole, TrainedRole]:
-    """critic_sizes: tp and pp of a critic that has others. keys: more of both layouts' configuration."""
+    """critic_sizes: tp and pp of a critic that has others. keys: more of both layouts' configuration. ranks: where
+    actor and critic lie."""
     megatron, of_critic = (
-        MegatronConfig(tensor_model_parallel_size=sizes[0], pipeline_model_parallel_size=sizes[1], **(keys or {}))
-        for sizes in ((tp, pp), critic_sizes or (tp, pp))
+        LearningMegatronConfig(
+            tensor_model_parallel_size=sizes[0], pipeline_model_parallel_size=sizes[1], ranks=on, **(keys or {})
+        )
+        for sizes, on in zip(((tp, pp), critic_sizes or (tp, pp)), ranks, strict=True)
     )
     optim = OptimConfig(lr=1e-2)
     place: dict[str, Any] = {"placement": placement, "splits": True}
@@ -131,13 +136,14 @@ def train(
     profile: bool = True,
     critic_sizes: tuple[int, int] | None = None,
     keys: Mapping[str, Any] | None = None,
+    ranks: tuple[str | None, str | None] = (None, None),
 ) -> dict[str, Any]:
     """Two epochs of two mini-batches; metrics of all updates, this rank's weights, planned times of all F0.
 
     tokens: budgets of actor and critic, in place of the numbers of samples; 0: none. multiple: of its micro-batches.
-    critic_sizes: tp and pp of a critic that has others. keys: more of both layouts.
+    critic_sizes: tp and pp of a critic that has others. keys: more of both layouts. ranks: of actor and critic.
     """
-    actor, critic = build(folder, tp=tp, pp=pp, placement=placement, critic_sizes=critic_sizes, keys=keys)
+    actor, critic = build(folder, tp=tp, pp=pp, placement=placement, critic_sizes=critic_sizes, keys=keys, ranks=ranks)
     executor = make_executor([actor, critic], timeout_s=TIMEOUT_S)
     planner = Planner(ScheduleConfig(method=method, profile=profile))
     samples = random_samples(16)
@@ -175,11 +181,21 @@ def train(
 
 
 def generate(
-    folder: str, *, tp: int, pp: int, rollout_tp: int, rollout_pp: int = 1, placement: str = "line", cp: int = 1
+    folder: str,
+    *,
+    tp: int,
+    pp: int,
+    rollout_tp: int,
+    rollout_pp: int = 1,
+    placement: str = "line",
+    cp: int = 1,
+    ranks: tuple[str | None, str | None] = (None, None),
+    rollout_ranks: str | None = None,
 ) -> list[list[int]]:
     """Greedy responses of the generating copy after it took over the trained layout's weights."""
-    actor, _ = build(folder, tp=tp, pp=pp, placement=placement, keys={"context_parallel_size": cp})
+    actor, _ = build(folder, tp=tp, pp=pp, placement=placement, keys={"context_parallel_size": cp}, ranks=ranks)
     config = RolloutConfig(
+        ranks=rollout_ranks,
         tensor_model_parallel_size=rollout_tp,
         pipeline_model_parallel_size=rollout_pp,
         max_running_requests=3,

@@ -10,10 +10,10 @@ import pytest
 import torch
 
 import megatron_patches
-from megatron_patches import weight_gradients
+from megatron_patches import parameter_groups, weight_gradients
 from megatron_patches.retarget import functions_of
 
-ON_DEMAND = (weight_gradients,)  # not a matter of the CPU: whoever wants it connects it
+ON_DEMAND = (weight_gradients, parameter_groups)  # not a matter of the CPU: whoever wants it connects it
 RETARGETED = [
     pytest.param(patch, place, id=place)
     for patch in megatron_patches.PATCHES

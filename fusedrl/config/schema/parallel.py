@@ -82,8 +82,11 @@ class MegatronConfig(LayersConfig):
 
 @dataclass(frozen=True)
 class FrozenMegatronConfig(MegatronConfig):
-    """Of a model that is not needed while samples are generated."""
+    """Of one of several models of a job, which is not needed while samples are generated."""
 
+    ranks: str | None = key(
+        None, help="Ranks that the model lies on, such as 0-3,8; other models may lie on others; null: all"
+    )
     param_offload: bool = key(False, help="Parameters wait in CPU memory while samples are generated")
 
 

@@ -143,6 +143,7 @@ class EngineConfig:
 class RolloutConfig(EngineConfig):
     """Generation for training."""
 
+    ranks: str | None = key(None, help="Ranks that generate, such as 0-3,8; null: all")
     log_prob_micro_batch_size_per_gpu: int = key(
         8, help="Samples of one micro-batch when the actor's log-probabilities are computed", at_least=1
     )

@@ -1,10 +1,11 @@
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fusedrl.parallel.fusion import Copy, Fusion, Spread, fuse
+from fusedrl.parallel.fusion import NO_COLUMN, Copy, Fusion, Spread, fuse
 from fusedrl.parallel.layout import Layout
 from fusedrl.parallel.placement import SHAPES, place_stages
 
@@ -172,10 +173,48 @@ def test_context_parallel_ranks_are_ranks_of_a_stage() -> None:
     assert Spread.of(context, (0, 1)) == Spread.of(tensor, (0, 1))
 
 
-def test_models_on_other_ranks_and_groups_that_are_not_alike_are_refused() -> None:
-    one_each = Spread(tuple(((rank,),) for rank in range(3)), (0,))
-    with pytest.raises(ValueError, match="models of one pass lie on the same ranks; given a on 3, b on 2"):
-        fuse({"a": one_each, "b": Spread((((0,),), ((1,),)), (0,))})
+def lying_on(sizes: tuple[int, int, int], ranks: Sequence[int], *, reverse: bool = False) -> Spread:
+    layout = Layout(*sizes)
+    return Spread.of(layout, place_stages(layout.pp, reverse=reverse), ranks=ranks)
+
+
+def test_models_on_disjoint_ranks_are_joined_replica_by_replica() -> None:
+    """Two replicas of two stages on 0 to 3, four of one rank on 4 to 7: two groups of one and two replicas."""
+    fusion = fuse({"a": lying_on((1, 2, 2), range(4)), "b": lying_on((1, 1, 4), range(4, 8))})
+    assert fusion.column_of == (0, 0, 1, 1, 2, 3, 2, 3)
+    assert fusion.copies == (Copy("a", "a", (0, 1)), Copy("b0", "b", (2,)), Copy("b1", "b", (3,)))
+    assert [tuple(copies.values()) for copies in fusion.copy_of[4:]] == [("b0",), ("b1",), ("b0",), ("b1",)]
+
+
+def test_models_with_one_rank_in_common_are_one_group_and_the_others_take_no_part() -> None:
+    fusion = fuse({"a": lying_on((1, 2, 1), (1, 2)), "b": lying_on((1, 2, 1), (2, 4), reverse=True)})
+    assert fusion.column_of == (NO_COLUMN, 0, 1, NO_COLUMN, 2)
+    assert fusion.copies == (Copy("a", "a", (0, 1)), Copy("b", "b", (2, 1)))
+    assert [fusion.takes_part(rank) for rank in range(6)] == [False, True, True, False, True, False]
+
+
+def test_groups_that_cannot_be_joined_evenly_are_one() -> None:
+    """Three ranks with one model each, of which one holds two replicas and another shares one."""
     uneven = Spread((((0, 1),), ((2,),)), (0,))
-    with pytest.raises(ValueError, match=r"ranks \[0, 1\] hold a0, a1, b; ranks \[2\] hold a, b\); choose tensor and"):
-        fuse({"a": one_each, "b": uneven})
+    fusion = fuse({"a": Spread(tuple(((rank,),) for rank in range(3)), (0,)), "b": uneven})
+    assert fusion.column_of == (0, 1, 2)
+    assert [copy.placement for copy in fusion.copies_of("b")] == [((0, 1),), (2,)]
+
+
+@given(models_on_one_world(), st.data())
+def test_a_stage_lies_on_its_ranks_wherever_models_lie(models: dict[str, Lying], data: st.DataObject) -> None:
+    """Each model on ranks of its own choice; a rank runs exactly the stages that it holds."""
+    world = models["actor"].layout.world
+    everyone = st.permutations(range(2 * world))
+    on = {name: sorted(data.draw(everyone)[:world]) for name in models}
+    spreads = {name: Spread.of(each.layout, each.placement, ranks=on[name]) for name, each in models.items()}
+    fusion = fuse(spreads)
+    for name, model in models.items():
+        for place, rank in enumerate(on[name]):
+            assert name in fusion.copy_of[rank]
+            for stage in range(len(model.placement)):
+                own = columns_of(fusion, rank, name, stage)
+                members = [on[name][member] for member in model.stage_ranks(place, stage)]
+                assert {fusion.column_of[member] for member in members} == set(own)
+                assert {fusion.copy_of[member][name] for member in members} == {fusion.copy_of[rank][name]}
+        assert {rank for rank, held in enumerate(fusion.copy_of) if name in held} == set(on[name])

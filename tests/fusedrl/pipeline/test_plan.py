@@ -124,10 +124,12 @@ def test_fused_copies_fill_the_actors_bubbles() -> None:
     assert fused < serial
 
 
-def test_layouts_of_other_worlds_are_refused_with_their_keys() -> None:
-    critic = replace(CRITIC, key="critic.megatron", pp=4)
-    with pytest.raises(ValueError, match=r"actor \(tp=1 pp=2 dp=1\), critic\.megatron \(tp=1 pp=4 dp=1\): .* on 2, c"):
-        plan_pass([ACTOR, critic])
+def test_models_on_other_ranks_run_beside_each_other() -> None:
+    """Each as long as it takes alone, no message between them."""
+    beside = plan_pass([ACTOR, replace(CRITIC, ranks=(2, 3))])
+    alone = [plan_pass([each]).planned.makespan for each in (ACTOR, CRITIC)]
+    assert beside.planned.makespan == max(alone)
+    assert [model.placement for model in beside.problem.models] == [(0, 1), (3, 2)]
 
 
 def test_a_file_that_is_no_text_is_refused_as_an_order(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ LENGTHS = torch.tensor([9, 2, 5, 4, 8, 1, 3, 4])
 def role(*, dp: int, rank: int) -> Any:
     place = SimpleNamespace(
         name="actor",
+        held=True,
         device=torch.device("cpu"),
         layout=SimpleNamespace(dp=dp),
         groups=SimpleNamespace(dp=SimpleNamespace(rank=lambda: rank)),

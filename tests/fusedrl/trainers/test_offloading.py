@@ -73,7 +73,7 @@ def test_what_is_away_is_what_was_asked_for(monkeypatch: pytest.MonkeyPatch, wis
         monkeypatch.setattr(offloading, name, resting(kind))
     monkeypatch.setattr(offloading, "TrainedRole", SimpleNamespace)
     config = ppo(*(f"{ACTOR}{kind}_offload=true" for kind in wished))
-    roles: Any = {name: SimpleNamespace(module=name, trained=name) for name in ("actor", "critic")}
+    roles: Any = {name: SimpleNamespace(module=name, trained=name, held=True) for name in ("actor", "critic")}
     memory = Offloading.of(config, roles)
     assert bool(memory) == bool(wished)
     memory.offload()
