@@ -8,6 +8,7 @@ rollout.name chooses the engine. Every rank gets all completions, in sample-id o
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
+from itertools import chain
 from typing import Any
 
 import torch
@@ -84,7 +85,18 @@ class Generator:
         self, prompts: Mapping[int, Sequence[int]], *, n: int, params: SamplingParams
     ) -> Iterator[list[Completion]]:
         """`n` completions of each prompt by its number, as they finish, the same on every rank (flowing.py); no replica
-        waits for another for long, however many there are. A collective of all ranks; samples are numbered as above."""
+        waits for another for long, however many there are. Where some ranks of the team do not generate they come
+        all at once. A collective of the current team; samples are numbered as above."""
+        if self.ranks == current().ranks:
+            yield from self._flow(prompts, n=n, params=params)
+            return
+        found = [] if self.found is None else list(chain.from_iterable(self._flow(prompts, n=n, params=params)))
+        numbered = {index: tuple(prompt) for index, prompt in prompts.items()}
+        yield self._told(found, samples_of(numbered, n=n, params=params))
+
+    def _flow(
+        self, prompts: Mapping[int, Sequence[int]], *, n: int, params: SamplingParams
+    ) -> Iterator[list[Completion]]:
         requests = (samples_of({index: tuple(prompt)}, n=n, params=params) for index, prompt in prompts.items())
         in_flight = 2 * self.max_rows  # a row that ends is followed at once by one that waits
         yield from flow(self.engine, requests, in_flight=in_flight, dp_group=self.groups.dp)

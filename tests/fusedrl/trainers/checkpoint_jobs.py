@@ -49,7 +49,7 @@ def ppo(*, overrides: list[str]) -> dict[str, Any]:
     with listening() as told, ppo_run(load("ppo", overrides), command=["test"]) as (run, steps):
         history = run.run(steps=steps)
         roles = [run.actor, *([] if run.critic is None else [run.critic])]
-        state = {role.name: state_of(role) for role in roles}
+        state = {role.name: state_of(role) for role in roles if role.held}
         return {"metrics": [numbers(each) for each in history[1:]], "state": state, "kl": run.kl.coef, "told": told}
 
 

@@ -3,12 +3,22 @@
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 
 from tests.distributed import trainer_jobs
 from tests.distributed.pool import RankPool
+from tests.fusedrl.trainers.test_ppo_runs import REWARD, overrides
+from tests.fusedrl.trainers.test_preflight import model
 
 JOBS = "tests.fusedrl.trainers.layout_jobs"
+TWO_STEPS = ["trainer.total_training_steps=2", "trainer.save_freq=1"]
+PLACED = [
+    "actor_rollout_ref.actor.megatron.ranks='2-3'",
+    "critic.megatron.ranks='0-1'",
+    "actor_rollout_ref.ref.megatron.ranks='1-2'",
+    "actor_rollout_ref.rollout.ranks='0,3'",
+]
 BESIDE, ACROSS, OVERLAPPING = ("0-1", "2-3"), ("0,2", "1,3"), ("0-1", "1-2")
 
 
@@ -52,3 +62,27 @@ def test_generation_on_some_ranks_gives_all_ranks_the_tokens_of_generation_on_al
     alone = ranks.run(f"{JOBS}:generated", world=1, folder=folder, runs=[{"tp": 1, "pp": 1, "rollout_tp": 1}])
     found = ranks.run(f"{JOBS}:generated", world=4, folder=folder, runs=runs)
     assert found == [alone[0] * 2] * 4
+
+
+def test_a_run_on_ranks_of_each_model_goes_on_to_the_bit(ranks: RankPool, tmp_path: Path) -> None:
+    """Rank 0 writes and has no part of the actor; a state goes on on other ranks, too, within rounding."""
+    (tmp_path / "reward.py").write_text(REWARD)
+    model(tmp_path / "actor")
+    placed = ["parallel=pp2", *PLACED, "algorithm=ppo_kl", "trainer.export_hf=true"]
+    more = [*TWO_STEPS, f"custom_reward_function.path={tmp_path / 'reward.py'}"]
+    runs = {"whole": overrides(str(tmp_path / "actor"), tmp_path / "whole", *more, *placed)}
+    state = f"trainer.resume_from_path={tmp_path / 'whole/checkpoints/global_step_1'}"
+    for name, layout in {"resumed": placed, "elsewhere": ["algorithm=ppo_kl"]}.items():
+        resumed = [*more, *layout, "trainer.resume_mode=resume_path", state]
+        runs[name] = overrides(str(tmp_path / "actor"), tmp_path / name, *resumed)
+    found = ranks.run("tests.fusedrl.trainers.checkpoint_jobs:several", world=4, runs=runs)
+    for rank, of_rank in enumerate(found):
+        whole, resumed, elsewhere = (of_rank[name] for name in runs)
+        assert sorted(whole["state"]) == sorted({"critic"} if rank < 2 else {"actor"})
+        assert resumed["metrics"] == whole["metrics"][1:] == found[0]["whole"]["metrics"][1:]
+        assert elsewhere["metrics"][0] == pytest.approx(whole["metrics"][1], rel=1e-5, abs=1e-5)
+        for name, state_of_role in whole["state"].items():
+            assert equal(list(state_of_role.values()), list(resumed["state"][name].values()))
+    exported = tmp_path / "whole/checkpoints/global_step_2"
+    assert (exported / "actor/config.json").is_file()
+    assert (exported / "critic/config.json").is_file()
