@@ -13,6 +13,7 @@ How samples are packed into a budget: fusedrl.rl.token_budget.
 
 from dataclasses import dataclass
 
+from fusedrl.config.inference_layout import inference_layout
 from fusedrl.config.schema import MegatronConfig, OneModelConfig, PPOConfig, RMConfig, SFTConfig
 
 
@@ -67,21 +68,24 @@ def ppo_budgets(config: PPOConfig) -> dict[str, Budget]:
         key = f"{name}_max_token_len_per_gpu"
         return Budget(getattr(holder, key), f"{section}.{key}", pads_to=row_multiple(megatron), **options)
 
-    def of_actor(section: str, name: str, holder: object, **options: int) -> Budget:
-        return budget(f"actor_rollout_ref.{section}", name, holder, megatron=actor.megatron, **options)
-
-    def of_critic(name: str, **options: int) -> Budget:
-        return budget("critic", name, critic, megatron=critic.megatron, **options)
-
+    reads = inference_layout(actor.megatron, actor.inference_megatron)
+    judges = inference_layout(critic.megatron, critic.inference_megatron)
+    learns, values = multiple(actor.megatron), multiple(critic.megatron)
     table = {
-        "actor": (actor.use_dynamic_bsz, of_actor("actor", "ppo", actor, multiple=multiple(actor.megatron))),
-        "log_prob": (rollout.log_prob_use_dynamic_bsz, of_actor("rollout", "log_prob", rollout)),
+        "actor": (
+            actor.use_dynamic_bsz,
+            budget("actor_rollout_ref.actor", "ppo", actor, megatron=actor.megatron, multiple=learns),
+        ),
+        "log_prob": (
+            rollout.log_prob_use_dynamic_bsz,
+            budget("actor_rollout_ref.rollout", "log_prob", rollout, megatron=reads),
+        ),
         "ref": (
             ref.log_prob_use_dynamic_bsz,
             budget("actor_rollout_ref.ref", "log_prob", ref, megatron=ref.megatron),
         ),
-        "critic": (critic.use_dynamic_bsz, of_critic("ppo", multiple=multiple(critic.megatron))),
-        "values": (critic.use_dynamic_bsz, of_critic("forward")),
+        "critic": (critic.use_dynamic_bsz, budget("critic", "ppo", critic, megatron=critic.megatron, multiple=values)),
+        "values": (critic.use_dynamic_bsz, budget("critic", "forward", critic, megatron=judges)),
         "reward": (reward.use_dynamic_bsz, budget("reward_model", "forward", reward, megatron=reward.megatron)),
     }
     return {name: each for name, (switched_on, each) in table.items() if switched_on}

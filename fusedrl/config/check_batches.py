@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from fusedrl.config.check_budgets import check_ppo_budgets
 from fusedrl.config.check_layout import ModelNumbers, layouts, needs_critic
+from fusedrl.config.inference_layout import own_layouts
 from fusedrl.config.numbers import divisors, listed, listed_words
 from fusedrl.config.ranks import count_ranks
 from fusedrl.config.schema import (
@@ -56,6 +57,7 @@ def check_ppo_batches(config: PPOConfig, *, world: int, models: Mapping[str, Mod
     if needs_critic(config):
         yield from _check_equal_updates(config)
     yield from _check_replicas(config, samples=samples, world=world)
+    yield from _check_copies(config, samples=samples, world=world)
     yield from _check_positions(config, models=models)
 
 
@@ -95,6 +97,15 @@ def _check_replicas(config: PPOConfig, *, samples: int, world: int) -> Iterator[
             yield (
                 f"{key}: the greedy responses to {prompts} prompts (algorithm.adv_estimator=remax) do not divide over "
                 f"its {dp} data-parallel replicas; make data.train_batch_size a multiple of {dp}"
+            )
+
+
+def _check_copies(config: PPOConfig, *, samples: int, world: int) -> Iterator[str]:
+    for _, key, megatron in own_layouts(config):
+        if samples % (dp := data_parallel(megatron, world=world)):
+            yield (
+                f"{key}: {samples} samples of a step do not divide over its {dp} data-parallel replicas; make "
+                f"data.train_batch_size x actor_rollout_ref.rollout.n a multiple of {dp}"
             )
 
 

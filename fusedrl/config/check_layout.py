@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol
 
+from fusedrl.config.inference_layout import own_layouts
 from fusedrl.config.numbers import common_divisors, divisors, listed
 from fusedrl.config.ranks import check_text, count_ranks
 from fusedrl.config.schema import EngineConfig, MegatronConfig, PPOConfig, PPODataConfig, PromptDataConfig
@@ -140,6 +141,10 @@ def check_ppo_layouts(config: PPOConfig, *, world: int, models: Mapping[str, Mod
         if role in models:
             placement = config.schedule.placement if role in ("actor", "critic") else "line"
             yield from check_model(megatron, key=key, numbers=models[role], placement=placement)
+    for role, key, megatron in own_layouts(config):
+        yield from check_ranks(megatron, key=key, world=world)
+        if role in models:
+            yield from check_model(megatron, key=key, numbers=models[role])
     rollout, key = config.actor_rollout_ref.rollout, "actor_rollout_ref.rollout"
     yield from check_engine(rollout, config.data, key=key, world=world, numbers=models.get("actor"))
     yield from _check_split(config)
@@ -151,6 +156,17 @@ def _check_placed(config: PPOConfig) -> Iterator[str]:
     rollout, key = config.actor_rollout_ref.rollout, "actor_rollout_ref.rollout"
     placed = {f"{each}.ranks": getattr(megatron, "ranks", None) for each, megatron in layouts(config).values()}
     placed[f"{key}.ranks"] = rollout.ranks
+    for _, own, _ in own_layouts(config):
+        if rollout.inference == "instances":
+            told = f"with {key}.inference=instances samples are read on the generation engines"
+            yield f"{own}.enable=true: {told}; set it to false"
+    for own, waits in (
+        ("actor_rollout_ref.ref.megatron", config.actor_rollout_ref.ref.megatron),
+        ("reward_model.megatron", config.reward_model.megatron),
+    ):
+        if not waits.resident and rollout.inference == "instances":
+            told = f"with {key}.inference=instances copies on the engines read samples"
+            yield f"{own}.resident=false: {told}, which {key}.offload_copies lets wait; set it to true"
     for name, text in placed.items():
         if text is not None and rollout.inference == "instances":
             yield f"{name}={text}: with {key}.inference=instances every model lies on all ranks; set it to null"

@@ -15,6 +15,7 @@ from typing import Any
 from fusedrl.config.budgets import Budget, ppo_budgets, rm_budget, sft_budget
 from fusedrl.config.check_batches import data_parallel
 from fusedrl.config.check_layout import layouts
+from fusedrl.config.inference_layout import own_layouts
 from fusedrl.config.ranks import count_ranks, parse_ranks, told
 from fusedrl.config.schema import BaseTrainerConfig, MegatronConfig, OneModelConfig, PPOConfig, RMConfig, SFTConfig
 
@@ -95,6 +96,7 @@ def derive_ppo(config: PPOConfig, *, world: int) -> PPOSizes:
 def _idle(config: PPOConfig, *, world: int) -> str:
     texts = [config.actor_rollout_ref.rollout.ranks]
     texts += [getattr(megatron, "ranks", None) for _, megatron in layouts(config).values()]
+    texts += [megatron.ranks for _, _, megatron in own_layouts(config)]
     busy = {rank for text in texts for rank in parse_ranks(text, world=world, key="ranks")}
     return told([rank for rank in range(world) if rank not in busy])
 

@@ -1,6 +1,7 @@
 """Memory of models on a device that waits in CPU memory while it is not needed.
 
     parameters      of any model                                     come back as they were
+    a copy's        parameters that others' are handed over to      come back as zeros, before the next hand-over
     gradients       the sums of Megatron's DDP                       come back as zeros: the next pass begins with none
     optimizer       Adam's moments; main values where these are other tensors than the parameters
 
@@ -69,6 +70,11 @@ def parameters_of(module: nn.Module) -> Resting:
         return _distinct(module.parameters())
 
     return Resting(find)
+
+
+def emptied(module: nn.Module) -> Resting:
+    """The parameters of a copy that takes its weights anew before each use; they come back as zeros."""
+    return Resting(lambda: _distinct(module.parameters()), keeps=False)
 
 
 def gradients_of(model: TrainableModel) -> Resting:

@@ -86,7 +86,8 @@ def last_scores(role: Role, *, weight: float = 1.0) -> Collect:
 def infer(
     inferences: Mapping[str, Inference], samples: Samples, *, executor: Executor, planner: Planner
 ) -> dict[str, Tensor]:
-    """Each named result as [B, W] in CPU memory, on every rank. A collective of all ranks."""
+    """Each named result as [B, W] in CPU memory, on every rank. A collective of the current team."""
+    inferences = {each.role.name: each for each in inferences.values()}
     read = {name: each.samples or samples for name, each in inferences.items()}
     groups = {
         name: replica_groups(each.role, read[name].lengths_B, micro_batch=each.micro_batch, budget=each.budget)

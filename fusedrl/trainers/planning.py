@@ -213,4 +213,4 @@ def planned(role: Role, *, shapes: Shapes, trains: bool, cost: Cost) -> Planned:
 def _cost(schedule: ScheduleConfig, role: Role) -> Cost:
     stages, dtype = len(role.pipeline.placement), role.spec.dtype
     built: dict[str, Any] = {"tp": role.layout.tp, "cp": role.layout.cp, "dtype": dtype, "options": role.spec.options}
-    return planned_cost(schedule, role.name, role.architecture, stages=stages, **built)
+    return planned_cost(schedule, role.name.removesuffix("_inference"), role.architecture, stages=stages, **built)

@@ -43,6 +43,7 @@ from fusedrl.trainers.partial import PartialRollout, corrected
 from fusedrl.trainers.planning import Planner
 from fusedrl.trainers.prompting import PromptRow, PromptSource
 from fusedrl.trainers.ptx import Ptx
+from fusedrl.trainers.reading import Reading
 from fusedrl.trainers.report import step_metrics
 from fusedrl.trainers.retokenizing import CUT, Retokenizer
 from fusedrl.trainers.roles import Role, TrainedRole
@@ -82,6 +83,7 @@ class PPO:
     outputs: Outputs
     checkpoints: Checkpoints
     memory: Offloading
+    reading: Reading = field(default_factory=Reading)
     timers: Timers = field(default_factory=Timers)
 
     def run(self, *, steps: int) -> list[dict[str, float]]:
@@ -231,7 +233,8 @@ class PPO:
         score_P = self.score(rows, greedy).score_B
         if self.reward is not None:
             inferences = {"reward": self._reward_inference(self.reward, self.of_reward(rows, greedy))}
-            found = infer(inferences, self.samples_of(greedy), executor=self.executor, planner=self.planner)
+            with self.reading.lent(inferences):
+                found = infer(inferences, self.samples_of(greedy), executor=self.executor, planner=self.planner)
             score_P = score_P + found["rm_score"][:, 0]
         return {BASELINE: score_P.repeat_interleave(self.config.actor_rollout_ref.rollout.n)[:, None]}
 
@@ -266,17 +269,19 @@ class PPO:
         """Log-probabilities and entropy; values, the reference's and the reward model's where these are used."""
         inferences = {"actor": self._actor_inference(width=samples.width)}
         if self.critic is not None:
-            inferences["critic"] = self._critic_inference(self.critic, width=samples.width)
+            inferences["critic"] = self._critic_inference(self.reading.of(self.critic), width=samples.width)
         if self.reference is not None:
             inferences["ref"] = self._reference_inference(self.reference, width=samples.width)
         if self.reward is not None:
             inferences["reward"] = self._reward_inference(self.reward, of_reward)
-        return infer(inferences, samples, executor=self.executor, planner=self.planner)
+        with self.reading.lent(inferences):
+            return infer(inferences, samples, executor=self.executor, planner=self.planner)
 
     def _actor_inference(self, *, width: int) -> Inference:
         rows = self.config.actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu
-        collect = self._log_probs(self.actor, width=width, with_entropy=True)
-        return Inference(self.actor, rows, ("logp", "entropy"), width, collect, self._budget("log_prob"))
+        actor = self.reading.of(self.actor)
+        collect = self._log_probs(actor, width=width, with_entropy=True)
+        return Inference(actor, rows, ("logp", "entropy"), width, collect, self._budget("log_prob"))
 
     def _critic_inference(self, critic: Role, *, width: int) -> Inference:
         rows, collect = self.config.critic.forward_micro_batch_size_per_gpu, forward.values(critic, width=width)

@@ -27,6 +27,7 @@ from fusedrl.trainers.planning import Planner
 from fusedrl.trainers.ppo import PPO
 from fusedrl.trainers.prompting import PromptSource, prompt_source
 from fusedrl.trainers.ptx import make_ptx
+from fusedrl.trainers.reading import Reading, make_reading
 from fusedrl.trainers.records import open_records
 from fusedrl.trainers.resuming import ppo_identity
 from fusedrl.trainers.retokenizing import make_retokenizer, retokenizing_line
@@ -60,6 +61,7 @@ def ppo_run(config: PPOConfig, *, command: list[str]) -> Iterator[tuple[PPO, int
         closing.callback(planner.close)
         length = config.data.max_prompt_length + config.data.max_response_length
         memory = Offloading.of(config, {**trained, **frozen})
+        reading = Reading() if streams else make_reading(config, trained, frozen)
         memory.offload()  # an engine on a GPU takes its cache from what is free while it generates
         generator = build_generator(actor, rollout, max_length=length, timeout_s=timeout_s)
         memory.for_training()
@@ -72,7 +74,7 @@ def ppo_run(config: PPOConfig, *, command: list[str]) -> Iterator[tuple[PPO, int
             reference=frozen.get("ref"),
             reward=frozen.get("reward"),
             generator=generator,
-            executor=make_executor([*trained.values(), *frozen.values()], timeout_s=timeout_s),
+            executor=make_executor([*trained.values(), *frozen.values(), *reading.copies], timeout_s=timeout_s),
             planner=planner,
             runner=runner,
             stream=make_stream(config, actor, copies, generator, runner, prompts, retokenizer) if streams else None,
@@ -84,6 +86,7 @@ def ppo_run(config: PPOConfig, *, command: list[str]) -> Iterator[tuple[PPO, int
             outputs=Outputs(Path(config.trainer.default_local_dir), config.actor_rollout_ref.model.path),
             checkpoints=Checkpoints(config, "ppo", own, trained, prompts.sampler, start, logger.say),
             memory=memory,
+            reading=reading,
         )
         run.restore()
         yield run, steps

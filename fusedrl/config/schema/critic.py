@@ -3,7 +3,12 @@
 from dataclasses import dataclass
 
 from fusedrl.config.schema.fields import REQUIRED, group, key, token_budget
-from fusedrl.config.schema.parallel import CriticOptimConfig, FrozenMegatronConfig, LearningMegatronConfig
+from fusedrl.config.schema.parallel import (
+    CriticOptimConfig,
+    InferenceMegatronConfig,
+    LearningMegatronConfig,
+    ReadingMegatronConfig,
+)
 from fusedrl.config.schema.policy import LOSS_AGG_MODES
 
 
@@ -35,6 +40,9 @@ class CriticConfig:
         LearningMegatronConfig,
         help="The critic's layout; that of the actor unless given, any that fits the ranks may share its passes",
     )
+    inference_megatron: InferenceMegatronConfig = group(
+        InferenceMegatronConfig, help="The critic's layout where values are computed"
+    )
 
 
 @dataclass(frozen=True)
@@ -55,7 +63,7 @@ class RewardModelConfig:
     micro_batch_size_per_gpu: int = key(8, help="Samples of one micro-batch of the reward model", at_least=1)
     use_dynamic_bsz: bool = key(False, help="A budget of tokens instead of a number of samples")
     forward_max_token_len_per_gpu: int = token_budget(help="With use_dynamic_bsz")
-    megatron: FrozenMegatronConfig = group(FrozenMegatronConfig, help="The reward model's layout")
+    megatron: ReadingMegatronConfig = group(ReadingMegatronConfig, help="The reward model's layout")
 
 
 @dataclass(frozen=True)

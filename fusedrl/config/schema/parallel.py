@@ -91,6 +91,27 @@ class FrozenMegatronConfig(MegatronConfig):
 
 
 @dataclass(frozen=True)
+class ReadingMegatronConfig(FrozenMegatronConfig):
+    """Of a frozen model."""
+
+    resident: bool = key(
+        True, help="false: parameters wait in CPU memory and come for the passes that read them, and for these alone"
+    )
+
+
+@dataclass(frozen=True)
+class InferenceMegatronConfig:
+    """A second copy of a model that learns, which reads samples in a layout of its own."""
+
+    enable: bool = key(False, help="Samples are read by a copy in this layout; false: in the layout that trains")
+    ranks: str | None = key(None, help="Ranks that the copy lies on, such as 0-3,8; null: all")
+    tensor_model_parallel_size: int = key(1, help="Ranks that share each layer", at_least=1)
+    pipeline_model_parallel_size: int = key(1, help="Pipeline stages, with equally many layers", at_least=1)
+    context_parallel_size: int = key(1, help="Ranks that share the tokens of each row", at_least=1)
+    resident: bool = key(False, help="Keep the copy's memory between its passes; false: give it back after each")
+
+
+@dataclass(frozen=True)
 class LearningMegatronConfig(FrozenMegatronConfig):
     grad_offload: bool = key(False, help="Gradients' memory is given back while samples are generated")
     optimizer_offload: bool = key(False, help="The optimizer's state waits in CPU memory while samples are generated")

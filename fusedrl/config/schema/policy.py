@@ -3,7 +3,12 @@
 from dataclasses import dataclass
 
 from fusedrl.config.schema.fields import REQUIRED, group, key, token_budget
-from fusedrl.config.schema.parallel import FrozenMegatronConfig, LearningMegatronConfig, OptimConfig
+from fusedrl.config.schema.parallel import (
+    InferenceMegatronConfig,
+    LearningMegatronConfig,
+    OptimConfig,
+    ReadingMegatronConfig,
+)
 
 LOSS_AGG_MODES = ("token-mean", "seq-mean-token-sum", "seq-mean-token-mean", "seq-mean-token-sum-norm")
 POLICY_LOSSES = ("vanilla", "gspo")
@@ -78,6 +83,9 @@ class ActorConfig:
     )
     optim: OptimConfig = group(OptimConfig, help="The actor's optimizer")
     megatron: LearningMegatronConfig = group(LearningMegatronConfig, help="The actor's layout")
+    inference_megatron: InferenceMegatronConfig = group(
+        InferenceMegatronConfig, help="The actor's layout where log-probabilities are computed"
+    )
 
 
 @dataclass(frozen=True)
@@ -199,7 +207,7 @@ class RefConfig:
     log_prob_micro_batch_size_per_gpu: int = key(8, help="Samples of one micro-batch of the reference", at_least=1)
     log_prob_use_dynamic_bsz: bool = key(False, help="A budget of tokens instead of a number of samples")
     log_prob_max_token_len_per_gpu: int = token_budget(help="With log_prob_use_dynamic_bsz")
-    megatron: FrozenMegatronConfig = group(FrozenMegatronConfig, help="The reference's layout")
+    megatron: ReadingMegatronConfig = group(ReadingMegatronConfig, help="The reference's layout")
 
 
 @dataclass(frozen=True)

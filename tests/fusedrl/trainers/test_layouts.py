@@ -13,6 +13,11 @@ from tests.fusedrl.trainers.test_preflight import model
 
 JOBS = "tests.fusedrl.trainers.layout_jobs"
 TWO_STEPS = ["trainer.total_training_steps=2", "trainer.save_freq=1"]
+ONE_A_BATCH = [
+    "actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu=1",
+    "critic.forward_micro_batch_size_per_gpu=1",
+    "actor_rollout_ref.ref.log_prob_micro_batch_size_per_gpu=1",
+]
 PLACED = [
     "actor_rollout_ref.actor.megatron.ranks='2-3'",
     "critic.megatron.ranks='0-1'",
@@ -86,3 +91,29 @@ def test_a_run_on_ranks_of_each_model_goes_on_to_the_bit(ranks: RankPool, tmp_pa
     exported = tmp_path / "whole/checkpoints/global_step_2"
     assert (exported / "actor/config.json").is_file()
     assert (exported / "critic/config.json").is_file()
+
+
+def test_inference_in_layouts_of_its_own_is_that_of_the_trained_layouts(ranks: RankPool, tmp_path: Path) -> None:
+    """To the bit where tensor-parallel sizes are equal. Memory of copies, and of a reference that waits, is there while
+    they read alone; the critic's copy stays."""
+    (tmp_path / "reward.py").write_text(REWARD)
+    model(tmp_path / "actor")
+    more = ["parallel=pp2", "algorithm=ppo_kl", f"custom_reward_function.path={tmp_path / 'reward.py'}", *ONE_A_BATCH]
+    keys = {
+        "actor_rollout_ref.actor.inference_megatron": ["enable=true"],
+        "critic.inference_megatron": ["enable=true", "ranks='2-3'", "tensor_model_parallel_size=2", "resident=true"],
+        "actor_rollout_ref.ref.megatron": ["resident=false", "ranks='1-2'"],
+    }
+    more += [f"{key}.{each}" for key, values in keys.items() for each in values]
+    found = ranks.run(f"{JOBS}:read", world=4, overrides=overrides(str(tmp_path / "actor"), tmp_path / "run", *more))
+    for rank, of_rank in enumerate(found):
+        own, trained = of_rank["own"], of_rank["trained"]
+        assert set(own) == set(trained) == {"logp", "entropy", "values", "ref_logp"}
+        for name in ("logp", "entropy", "ref_logp"):
+            assert torch.equal(own[name], trained[name]), name
+        assert not torch.equal(own["logp"], own["ref_logp"])
+        torch.testing.assert_close(own["values"], trained["values"], rtol=0, atol=1e-5)
+        for name, on in {"actor": range(4), "critic": (2, 3), "ref": (1, 2)}.items():
+            before, meanwhile, after = of_rank["held"][name]
+            assert (meanwhile > 0) == (rank in on)
+            assert before == after == (meanwhile if name == "critic" else 0)
