@@ -49,6 +49,7 @@ if torchrun_takes signals-to-handle; then # earlier versions end at once by SIGU
     arguments+=(--signals-to-handle SIGTERM,SIGINT,SIGHUP,SIGQUIT,SIGUSR1)
 fi
 
+export TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1 # a store of its own for each start: ranks that start again meet anew
 export TORCH_ELASTIC_SHUTDOWN_TIMEOUT="${SHUTDOWN_TIMEOUT:-120}" # torch's own is 30; earlier versions know no other
 export OMP_NUM_THREADS="${OMP_NUM_THREADS:-$(threads_for "$ranks")}"
 export PYTHONPATH="$root${PYTHONPATH:+:$PYTHONPATH}"

@@ -20,6 +20,7 @@ from torch import Tensor
 from fusedrl.config.budgets import Budget, ppo_budgets
 from fusedrl.config.schema import PPOConfig, RolloutConfig, ValidationSamplingConfig
 from fusedrl.parallel.agreed import AgreedError
+from fusedrl.parallel.team import leads
 from fusedrl.pipeline.executor import Executor
 from fusedrl.pipeline.spans import gather_spans, within
 from fusedrl.rewards.runner import RewardRunner
@@ -149,7 +150,7 @@ class PPO:
             samples, scores, inferred = gathered.samples, gathered.scores, gathered.inferred
             require_answers(scores, step=step, path=self.config.custom_reward_function.path)
             with self.timers("adv"):
-                experience = self.experience(samples, scores.score_B, inferred)
+                experience = self._experience_or_end(samples, scores.score_B, inferred, step=step)
             self.take_back()
             with self.timers("update_fused"):
                 updates = self.update(experience, step=step)
@@ -303,6 +304,15 @@ class PPO:
 
     def _budget(self, name: str) -> Budget | None:
         return ppo_budgets(self.config).get(name)
+
+    def _experience_or_end(
+        self, samples: Samples, score_B: Tensor, inferred: Mapping[str, Tensor], *, step: int
+    ) -> Experience:
+        """Raises AgreedError, on all ranks alike, where log-probabilities, values or scores are no numbers."""
+        try:
+            return self.experience(samples, score_B, inferred)
+        except ValueError as error:
+            raise AgreedError(f"step {step} is not trained on: {error}", tells=leads()) from error
 
     def experience(self, samples: Samples, score_B: Tensor, inferred: Mapping[str, Tensor]) -> Experience:
         """Scores of function and reward model together, then rewards, advantages and returns."""

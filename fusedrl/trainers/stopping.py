@@ -15,7 +15,6 @@ to say so. A handler only notes the signal, so a rank that hangs is not ended by
 later.
 """
 
-import os
 import signal
 import threading
 from collections.abc import Iterator
@@ -27,7 +26,7 @@ from fusedrl.parallel.comm import all_gather_object
 
 SIGNALS = (signal.SIGUSR1, signal.SIGTERM)
 _came: list[str] = []  # a process has one set of handlers
-_heeded = False  # whether the command has come to `heeding`
+_ends_by_itself = False  # inside `ending`
 _launcher_ends = threading.Event()  # a signal after `heeding`
 
 
@@ -42,9 +41,7 @@ class Stopped(Exception):
 @contextmanager
 def heeding() -> Iterator[None]:
     """Note the signals instead of ending by them. Outside the main thread, which alone may set handlers, do nothing."""
-    global _heeded
     _came.clear()
-    _heeded = True
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -53,23 +50,24 @@ def heeding() -> Iterator[None]:
         yield
     finally:
         for number, handler in before.items():
-            signal.signal(number, handler)
+            signal.signal(number, _hear if _ends_by_itself else handler)
 
 
 @contextmanager
 def ending() -> Iterator[None]:
-    """Once the run has heeded the signals, they do not end this rank any more: it ends by itself. Handlers stay where
-    the command ends badly, as long as the process lives."""
-    global _heeded
-    _heeded = False
+    """Once the run has heeded the signals, they do not end this rank any more: it ends by itself. That stays so where
+    the command ends badly, as long as the process lives. Before, they end it as they always do, wherever it hangs."""
+    global _ends_by_itself
+    before = {number: signal.getsignal(number) for number in SIGNALS}
+    _ends_by_itself = True
     _launcher_ends.clear()
-    if threading.current_thread() is not threading.main_thread():
+    try:
         yield
-        return
-    before = {number: signal.signal(number, _end_unless_heeded) for number in SIGNALS}
-    yield
-    for number, handler in before.items():
-        signal.signal(number, handler)
+    finally:
+        _ends_by_itself = False
+    if threading.current_thread() is threading.main_thread():
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def let_tell(limit_s: float) -> None:
@@ -82,11 +80,8 @@ def asked_anywhere() -> str | None:
     return next((name for name in all_gather_object(_came[0] if _came else None) if name is not None), None)
 
 
-def _end_unless_heeded(number: int, frame: FrameType | None) -> None:
+def _hear(number: int, frame: FrameType | None) -> None:
     _launcher_ends.set()
-    if not _heeded:
-        signal.signal(number, signal.SIG_DFL)
-        os.kill(os.getpid(), number)
 
 
 def _note(number: int, frame: FrameType | None) -> None:

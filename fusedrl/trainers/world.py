@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -21,16 +22,33 @@ def joined(*, timeout_s: float) -> Iterator[torch.device]:
     """Join the world; yields this rank's device. Without a launcher the world is this process alone."""
     end_with_launcher()
     timeout, device = timedelta(seconds=timeout_s), _device()
-    alone = {} if "RANK" in os.environ else {"store": dist.HashStore(), "rank": 0, "world_size": 1}
+    where = meeting_place(timeout=timeout)
     if device.type == "cuda":
         torch.cuda.set_device(device)
-        dist.init_process_group("nccl", timeout=timeout, device_id=device, **alone)
+        dist.init_process_group("nccl", timeout=timeout, device_id=device, **where)
     else:
-        dist.init_process_group("gloo", timeout=timeout, **alone)
+        dist.init_process_group("gloo", timeout=timeout, **where)
     try:
         yield device
     finally:
         dist.destroy_process_group()
+
+
+def meeting_place(*, timeout: timedelta) -> dict[str, Any]:
+    """Where ranks meet, as options of init_process_group; none where torch's own way serves.
+
+    torchrun's agent keeps its store when it starts failed ranks again, and torch (2.13, rendezvous.py,
+    _create_c10d_store) has them meet under the same names: they find the addresses of those that are gone.
+    """
+    if "RANK" not in os.environ:
+        return {"store": dist.HashStore(), "rank": 0, "world_size": 1}
+    start = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+    if start == "0" or os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True":
+        return {}
+    rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    address, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+    store = dist.TCPStore(address, port, world, is_master=False, timeout=timeout)
+    return {"store": dist.PrefixStore(f"fusedrl/start_{start}", store), "rank": rank, "world_size": world}
 
 
 def end_with_launcher(*, every_s: float = 1.0) -> None:

@@ -124,7 +124,8 @@ def _end(processes: Sequence[Any], *, note: Path) -> tuple[tuple[int, ...], floa
             if gone.exitcode and broke is None:
                 broke, ends = time.monotonic(), time.monotonic() + GRACE_S
                 for process in waits.values():
-                    os.kill(process.pid, signal.SIGTERM)
+                    with contextlib.suppress(ProcessLookupError):  # it ended just now
+                        os.kill(process.pid, signal.SIGTERM)
         if len(waits) == 1 and note.exists() and broke is not None:  # what stands still takes no other signal
             ends = 0.0
         if time.monotonic() > ends:

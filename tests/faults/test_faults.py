@@ -70,9 +70,9 @@ def states(checkpoints: Path, *, step: int) -> dict[str, Tensor]:
 def test_a_reward_server_that_goes_down_ends_the_run_before_it_learns_from_that_and_it_goes_on(runs: Runs) -> None:
     with RewardServer(answers=8) as server:  # the calls of one step
         more = (f"custom_reward_function.path={server.address}", "custom_reward_function.retries=0")
-        ended = runs.start("server", *more)
+        ended = runs.start("server", *more, steps=6)
         said = "the server answered none of the 8 calls of step 2"
         check_ended(ended, codes=(1, 1), said=f"custom_reward_function.path={server.address}: {said}")
         assert "status 500" in ended.text
         server.mend()
-        runs.check_goes_on("server", *more)
+        runs.check_goes_on("server", *more, steps=6)  # the whole run is that of the test above
