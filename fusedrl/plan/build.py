@@ -14,9 +14,11 @@ from fusedrl.plan.moves import move_seconds, same_weights
 from fusedrl.plan.price import Price, Pricer
 from fusedrl.plan.search.prune import keep, prune
 from fusedrl.plan.search.space import Move, Space, Unit
+from fusedrl.plan.streamed import STREAMED, may_stream, streamed_price
 
 Ways = Mapping[str, Sequence[Way]]
 TRAINING = ("actor_train", "critic_train")
+STREAM = "generation+inference"
 FUSED = "actor_train+critic_train"
 EXACT = 8  # ranks of a cluster up to which no way is left out
 PAIRS = 16  # ways of fused training that a mesh keeps on larger ones
@@ -47,12 +49,14 @@ class Table:
         return tuple(found)
 
 
-def table(pricer: Pricer, ways: Ways, *, fused: bool) -> Table:
-    """Of calls in CALLS' order; actor's and critic's training is one unit where fused."""
-    made = [
-        _single(pricer, CALLS[name], ways[name]) for name in CALLS if name in ways and not (fused and name in TRAINING)
-    ]
-    names: list[tuple[str, ...]] = [(name,) for name in CALLS if name in ways and not (fused and name in TRAINING)]
+def table(pricer: Pricer, ways: Ways, *, fused: bool, streamed: bool = False) -> Table:
+    """Of calls in CALLS' order. One unit: both trainings where fused, generation and all inference where streamed."""
+    together = (*(TRAINING if fused else ()), *(STREAMED if streamed else ()))
+    names: list[tuple[str, ...]] = [(name,) for name in CALLS if name in ways and name not in together]
+    made = [_single(pricer, CALLS[name], ways[name]) for (name,) in names]
+    if streamed:
+        made.append(_streamed(pricer, ways))
+        names.append(tuple(name for name in STREAMED if name in ways))
     if fused:
         made.append(_fused(pricer, ways))
         names.append(TRAINING)
@@ -60,19 +64,18 @@ def table(pricer: Pricer, ways: Ways, *, fused: bool) -> Table:
     own = tuple(rows for _, rows in made)
     cluster = pricer.costs.cluster
     moves = tuple(
-        _move(pricer, CALLS[names[u][0]], (u, s), own[u], own[s], names[s])
+        _move(pricer, CALLS[call], (u, s), own[u], own[s], names[s])
         for u in range(len(names))
+        for call in _copied(names[u])
         for s in range(len(names))
-        if CALLS[names[u][0]].source in names[s]
+        if CALLS[call].source in names[s]
     )
     return Table(Space(cluster.world, cluster.device.room, units, moves), tuple(names), own)
 
 
-def pruned(found: Table) -> Table:
-    """Without ways that no best plan needs."""
-    space, kept = prune(found.space)
-    ways = tuple(tuple(found.ways[u][int(k)] for k in kept[u]) for u in range(len(kept)))
-    return Table(space, found.calls, ways)
+def _copied(calls: tuple[str, ...]) -> tuple[str, ...]:
+    """The calls of a unit whose weights come to it, each model once."""
+    return tuple({CALLS[call].model: call for call in reversed(calls)}.values())
 
 
 def lean(pricer: Pricer, call: str, ways: Sequence[Way]) -> list[Way]:
@@ -106,6 +109,13 @@ def _unit(name: str, phase: int, ways: Sequence[Way], prices: Sequence[Price]) -
         np.repeat(held[:, None], 3, axis=1),
         np.array([price.burst for price in prices], dtype=float),
     )
+
+
+def _streamed(pricer: Pricer, ways: Ways) -> tuple[Unit, tuple[tuple[Way, ...], ...]]:
+    count = sum(name in ways for name in STREAMED)
+    found = [way for way in ways["actor_gen"] if may_stream(pricer, way)]
+    prices = [streamed_price(pricer, way) for way in found]
+    return _unit(STREAM, PHASE["generate"], found, prices), tuple((way,) * count for way in found)
 
 
 def _fused(pricer: Pricer, ways: Ways) -> tuple[Unit, tuple[tuple[Way, ...], ...]]:

@@ -17,6 +17,7 @@ LETTERS = {
     "ref": "R",
     "reward": "W",
     "critic_values": "V",
+    "generation+inference": "S",
     "actor_train": "A",
     "critic_train": "C",
     "actor_train+critic_train": "F",

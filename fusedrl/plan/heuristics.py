@@ -46,7 +46,7 @@ def _plan(name: str, pricer: Pricer, alternatives: Sequence[Ways], settings: Set
 
 
 def _apart(name: str, pricer: Pricer, every: Ways, settings: Settings) -> Plan | None:
-    return solve(name, pricer, every, settings=settings, fusing=(False,))
+    return solve(name, pricer, every, settings=settings, modes=((False, False),))
 
 
 def colocated(pricer: Pricer, limits: Limits) -> Iterator[Ways]:

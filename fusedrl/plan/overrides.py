@@ -7,6 +7,7 @@ from fusedrl.config.schema import PPOConfig
 from fusedrl.plan.build import TRAINING
 from fusedrl.plan.calls import CALLS, Way
 from fusedrl.plan.planner import Plan
+from fusedrl.plan.streamed import CHUNK, STREAMED
 
 POLICY = "actor_rollout_ref"
 SECTIONS = {
@@ -55,12 +56,12 @@ def _taken(key: str, known: set[str]) -> bool:
 def _all(plan: Plan) -> Iterator[tuple[str, object]]:
     yield from _step(plan)
     for call, section in SECTIONS.items():
-        if call in plan.ways:
+        if call in plan.ways and not (plan.streamed and CALLS[call].source is not None):
             way, source = plan.ways[call], CALLS[call].source
             if source is None or way.shape != plan.ways[source].shape or way.cp != plan.ways[source].cp:
                 yield from _layout(plan, call, way, section)
     for call, (switch, budget) in BUDGETS.items():
-        if call in plan.ways:
+        if call in plan.ways and not (plan.streamed and call in STREAMED):
             yield switch, True
             yield budget, plan.ways[call].size
     yield from _generation(plan)
@@ -81,14 +82,17 @@ def _step(plan: Plan) -> Iterator[tuple[str, object]]:
 def _layout(plan: Plan, call: str, way: Way, section: str) -> Iterator[tuple[str, object]]:
     yield from _sizes(section, way)
     yield f"{section}.context_parallel_size", way.cp
+    yield from _ranks(plan, section, way)
+    if CALLS[call].source is not None:  # a copy; all else of it is as in training
+        yield f"{section}.enable", True
+        return
     yield f"{section}.use_remove_padding", way.cp == 1
     yield f"{section}.sequence_parallel", way.tp > 1
-    yield from _ranks(plan, section, way)
     if call in TRAINING:
         yield f"{section}.use_distributed_optimizer", plan.pricer.distributed_optimizer
         yield f"{section}.recompute_granularity", "full" if way.recompute else None
-    elif CALLS[call].source is None and not way.resident:
-        yield f"{section}.param_offload", True
+    else:
+        yield f"{section}.resident", way.resident
 
 
 def _generation(plan: Plan) -> Iterator[tuple[str, object]]:
@@ -97,6 +101,10 @@ def _generation(plan: Plan) -> Iterator[tuple[str, object]]:
     assert peak is not None
     yield from _sizes(section, way)
     yield from _ranks(plan, section, way)
+    if plan.streamed:
+        yield f"{section}.inference", "instances"
+        yield f"{section}.streaming", True
+        yield f"{section}.stream.chunk_tokens", CHUNK
     yield f"{section}.max_running_requests", way.size
     yield f"{section}.max_total_tokens", max(int(peak.peak_tokens) + 1, plan.pricer.work.row)
 

@@ -13,26 +13,31 @@ from fusedrl.plan.build import EXACT, TRAINING, Table, fused_price, lean, table
 from fusedrl.plan.calls import CALLS, Call, Limits, Way, ways
 from fusedrl.plan.fused import may_fuse
 from fusedrl.plan.memory import Memory
-from fusedrl.plan.meshes import meshes
+from fusedrl.plan.meshes import Mesh, meshes
 from fusedrl.plan.price import Price, Pricer
 from fusedrl.plan.search.descent import descend
 from fusedrl.plan.search.find import Settings, find
 from fusedrl.plan.search.kernel import tables
 from fusedrl.plan.search.space import PHASES, Outcome
+from fusedrl.plan.streamed import STREAMED, may_stream, streamed_price
 
 SHAPES = 4  # layouts of a mesh that a call keeps on larger clusters
 Tell = Callable[[str], None]
 AllWays = dict[str, list[Way]]
+Mode = tuple[bool, bool]
+MODES: tuple[Mode, ...] = ((True, False), (False, False), (True, True), (False, True))
 
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """A way for each call. fused: actor and critic train in one pass. proved: see Found. outcome: seconds, memory."""
+    """A way for each call. fused: actor and critic train in one pass. streamed: generation and inference are one flow
+    on the engines. proved: see Found. outcome: seconds, memory."""
 
     name: str
     pricer: Pricer
     ways: Mapping[str, Way]
     fused: bool
+    streamed: bool = False
     proved: bool = False
     tried: int = 0
 
@@ -51,9 +56,11 @@ class Plan:
         return {name: self._table.space.span(self._choice, p) for p, name in enumerate(PHASES)}
 
     def price(self, call: str) -> Price:
-        """Of a call; of fused training, that of both."""
+        """Of a call; of fused training that of both, of a stream that of all its calls."""
         if self.fused and call in TRAINING:
             return fused_price(self.pricer, self.ways[TRAINING[0]], self.ways[TRAINING[1]])
+        if self.streamed and call in STREAMED:
+            return streamed_price(self.pricer, self.ways["actor_gen"])
         return self.pricer.price(CALLS[call], self.ways[call])
 
     def spans(self) -> list[tuple[str, Way, float, float, float]]:
@@ -81,7 +88,8 @@ class Plan:
 
     @property
     def _table(self) -> Table:
-        return table(self.pricer, {call: [way] for call, way in self.ways.items()}, fused=self.fused)
+        ways = {call: [way] for call, way in self.ways.items()}
+        return table(self.pricer, ways, fused=self.fused, streamed=self.streamed)
 
     @property
     def _choice(self) -> tuple[int, ...]:
@@ -105,7 +113,7 @@ class Plan:
 def best_plan(
     pricer: Pricer, *, limits: Limits, settings: Settings, known: Sequence[Plan] = (), tell: Tell = lambda _: None
 ) -> Plan | None:
-    """The fastest plan that fits, over training fused and apart; known: plans to begin from."""
+    """The fastest plan that fits, training fused or apart, in stages or streamed; known: plans to begin from."""
     every = all_ways(pricer, limits=limits, known=known)
     tell("ways of calls: " + ", ".join(f"{call} {len(found)}" for call, found in every.items()))
     return solve("best", pricer, every, settings=settings, known=known, tell=tell)
@@ -117,26 +125,51 @@ def solve(
     every: Mapping[str, Sequence[Way]],
     *,
     settings: Settings,
-    fusing: Sequence[bool] = (True, False),
+    modes: Sequence[Mode] = MODES,
     known: Sequence[Plan] = (),
     tell: Tell = lambda _: None,
 ) -> Plan | None:
-    """The best plan of these ways; proved where each of the searches was. fusing: whether training is fused, apart."""
+    """The best plan of these ways; proved where each of the searches was. modes: (fused, streamed)."""
     found: list[Plan] = []
     proofs: list[bool] = []
-    for fused in fusing:
-        if fused and not _can_fuse(every):
+    for fused, streamed in modes:
+        own = streaming(pricer, every) if streamed else every
+        if (fused and not _can_fuse(own)) or not all(own.values()):
             continue
-        made, mode = table(pricer, every, fused=fused), "fused" if fused else "apart"
-        starts = [choice for plan in known if plan.fused == fused and (choice := made.choice(plan.ways)) is not None]
-        best = find(made.space, settings=settings, starts=starts, tell=partial(_tell_mode, tell, mode))
+        made = table(pricer, own, fused=fused, streamed=streamed)
+        alike = [plan for plan in known if (plan.fused, plan.streamed) == (fused, streamed)]
+        starts = [choice for plan in alike if (choice := made.choice(plan.ways)) is not None]
+        told = f"{'fused' if fused else 'apart'}, {'streamed' if streamed else 'in stages'}"
+        best = find(made.space, settings=settings, starts=starts, tell=partial(_tell_mode, tell, told))
         if best is not None:
-            found.append(Plan(name, pricer, made.plan(best.choice), fused, best.proved, best.tried))
+            found.append(Plan(name, pricer, made.plan(best.choice), fused, streamed, best.proved, best.tried))
             proofs.append(best.proved)
     if not found:
         return None
     best_of = min(found, key=lambda plan: plan.seconds)
-    return Plan(name, pricer, best_of.ways, best_of.fused, all(proofs), sum(plan.tried for plan in found))
+    return Plan(
+        name, pricer, best_of.ways, best_of.fused, best_of.streamed, all(proofs), sum(plan.tried for plan in found)
+    )
+
+
+def streaming(pricer: Pricer, every: Mapping[str, Sequence[Way]]) -> AllWays:
+    """Ways of a streamed step: engines of one stage, all models on all ranks."""
+    call, cluster, whole = CALLS["actor_gen"], pricer.costs.cluster, Mesh(0, pricer.costs.cluster.world)
+    model = pricer.models[call.model]
+    engines = ways(
+        call,
+        model,
+        pricer.work,
+        cluster=cluster,
+        meshes=[whole],
+        widths=pricer.costs.widths(model),
+        limits=Limits(),
+    )
+    found = [way for way in engines if may_stream(pricer, way)]
+    own = {
+        name: found if name in STREAMED else [way for way in kept if way.mesh == whole] for name, kept in every.items()
+    }
+    return own
 
 
 def _tell_mode(tell: Tell, mode: str, line: str) -> None:

@@ -2,11 +2,12 @@
 
 from collections.abc import Mapping
 
-from fusedrl.plan.build import TRAINING
+from fusedrl.plan.build import FUSED, STREAM, TRAINING
 from fusedrl.plan.cluster import GIB
 from fusedrl.plan.gantt import text_gantt
 from fusedrl.plan.overrides import not_taken, overrides
 from fusedrl.plan.planner import Plan
+from fusedrl.plan.streamed import STREAMED
 
 Others = Mapping[str, Plan | None]
 
@@ -32,15 +33,21 @@ def calls_table(plan: Plan) -> str:
     moved = {unit: seconds for unit, _, _, seconds, _ in plan.spans()}
     lines = [f"{'call':<14} {'seconds':>9}  {'where':<34} {'size':>6}  parts"]
     for call, way in plan.ways.items():
-        if plan.fused and call == TRAINING[1]:
+        if (plan.fused and call == TRAINING[1]) or (plan.streamed and call in STREAMED[1:]):
             lines.append(f"{call:<14} {'with it':>9}  {way!s:<34} {way.size:>6}{_flags(way)}")
             continue
         price = plan.price(call)
-        weights = moved.get(call, 0.0)
+        weights = moved.get(_unit_of(plan, call), 0.0)
         parts = {**({"weights": weights} if weights else {}), **price.parts}
         told = ", ".join(f"{key} {value:.3g}" for key, value in parts.items() if value > 0.0005)
         lines.append(f"{call:<14} {price.seconds + weights:>9.4g}  {way!s:<34} {way.size:>6}  {told}{_flags(way)}")
     return "\n".join(lines)
+
+
+def _unit_of(plan: Plan, call: str) -> str:
+    if plan.streamed and call in STREAMED:
+        return STREAM
+    return FUSED if plan.fused and call in TRAINING else call
 
 
 def memory_line(plan: Plan) -> str:
@@ -86,6 +93,7 @@ def as_json(plan: Plan) -> dict[str, object]:
         "seconds": plan.seconds,
         "proved": plan.proved,
         "fused": plan.fused,
+        "streamed": plan.streamed,
         "fits": plan.misfit() is None,
         "misfit": plan.misfit(),
         "phases": plan.phases,

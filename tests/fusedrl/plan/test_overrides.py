@@ -37,7 +37,7 @@ def check(plan: Plan, tmp_path: Path) -> None:
 
 def test_the_best_plan_of_four_ranks_is_taken(tmp_path: Path) -> None:
     pricer = tiny_pricer("cpu_1x4", own_inference=False)
-    plan = best_plan(pricer, limits=Limits(smallest=4), settings=Settings())
+    plan = best_plan(pricer, limits=Limits(smallest=4, recompute=False), settings=Settings(restarts=4))
     assert plan is not None
     check(plan, tmp_path)
     assert not_taken(plan) == []
@@ -49,7 +49,7 @@ def test_plans_of_other_layouts_are_taken(tmp_path: Path, fused: bool) -> None:
     wide, deep = Way(whole, tp=2, pp=2, size=160), Way(whole, pp=2, size=160)
     ways = {
         "actor_gen": Way(whole, tp=2, size=8),
-        "actor_logp": wide,
+        "actor_logp": Way(whole, size=160) if fused else wide,
         "ref": Way(whole, size=80, resident=False),
         "reward": deep,
         "critic_values": deep,
@@ -60,7 +60,9 @@ def test_plans_of_other_layouts_are_taken(tmp_path: Path, fused: bool) -> None:
     check(plan, tmp_path)
     config = load("ppo", [*REST, f"reward_model.model.path={tmp_path}", *overrides(plan)])
     assert config.schedule.method == ("fused" if fused else "serial")
-    assert config.actor_rollout_ref.ref.megatron.param_offload
+    assert not config.actor_rollout_ref.ref.megatron.resident
+    assert config.reward_model.megatron.resident
+    assert config.actor_rollout_ref.actor.inference_megatron.enable == fused
     assert config.actor_rollout_ref.actor.megatron.recompute_granularity == "full"
     assert config.critic.megatron.recompute_granularity is None
 

@@ -6,17 +6,20 @@ from fusedrl.plan.build import table
 from fusedrl.plan.calls import CALLS, Limits, Way, ways
 from fusedrl.plan.heuristics import HEURISTICS, heuristic_plans
 from fusedrl.plan.meshes import Mesh
-from fusedrl.plan.planner import Plan, all_ways, best_plan, nearest, solve
+from fusedrl.plan.planner import MODES, Plan, all_ways, best_plan, nearest, solve, streaming
 from fusedrl.plan.price import Pricer
 from fusedrl.plan.search.find import Settings
 from fusedrl.plan.search.space import exhaustive
 from tests.fusedrl.plan.pricers import llama_pricer, small_work, tiny_pricer
 
+STAGED = ((True, False), (False, False))
+
 
 @pytest.fixture(scope="module")
 def node() -> Plan:
     pricer = llama_pricer("h100_1x8", samples=64)
-    plan = best_plan(pricer, limits=Limits(smallest=4), settings=Settings())
+    every = all_ways(pricer, limits=Limits(smallest=4))
+    plan = solve("staged", pricer, every, settings=Settings(restarts=4), modes=STAGED)
     assert plan is not None
     return plan
 
@@ -27,7 +30,9 @@ def test_plan_equals_the_best_of_all_plans(seed: int) -> None:
     pricer = tiny_pricer(work=small_work(samples=4, mini_batches=2, seed=seed))
     every = {name: _layouts(pricer, name) for name in CALLS}
     plan = solve("best", pricer, every, settings=Settings())
-    best = [exhaustive(table(pricer, every, fused=fused).space) for fused in (False, True)]
+    own = {False: every, True: streaming(pricer, every)}
+    spaces = [table(pricer, own[streamed], fused=fused, streamed=streamed).space for fused, streamed in MODES]
+    best = [exhaustive(space) for space in spaces]
     assert plan is not None
     assert plan.proved
     assert plan.seconds == min(found[1].seconds for found in best if found is not None)
@@ -87,7 +92,8 @@ def test_what_does_not_fit_is_told_with_what_weighs_most() -> None:
 
 def test_trained_layouts_serve_inference_where_there_is_no_other() -> None:
     pricer = tiny_pricer("cpu_1x4", own_inference=False)
-    plan = best_plan(pricer, limits=Limits(smallest=2), settings=Settings())
+    every = all_ways(pricer, limits=Limits(smallest=4, recompute=False))
+    plan = solve("staged", pricer, every, settings=Settings(restarts=4), modes=STAGED)
     assert plan is not None
     assert plan.ways["actor_logp"].shape == plan.ways["actor_train"].shape
     assert plan.ways["critic_values"].shape == plan.ways["critic_train"].shape
