@@ -51,11 +51,15 @@ def problems(config: PPOConfig, world: int) -> list[str]:
     return first + ppo_problems(config, world=world, warm_start=sft, speaks=is_first_rank())
 
 
-def notes(config: PPOConfig) -> list[str]:
-    """Where the run would start."""
+def notes(config: PPOConfig, world: int) -> list[str]:
+    """Where models lie, where that is not on all ranks, and where the run would start."""
+    from fusedrl.config.derive import derive_ppo, describe
     from fusedrl.trainers.resuming import resume_notes
 
-    return resume_notes(config.trainer)
+    told = [
+        line for line in describe(derive_ppo(config, world=world)) if " on ranks " in line or line.startswith("note")
+    ]
+    return [*told, *resume_notes(config.trainer)]
 
 
 def run(config: PPOConfig, *, command: list[str]) -> None:

@@ -20,7 +20,7 @@ def problems(config: RMConfig, world: int) -> list[str]:
     return rm_problems(config, world=world, speaks=is_first_rank())
 
 
-def notes(config: RMConfig) -> list[str]:
+def notes(config: RMConfig, world: int) -> list[str]:
     """Where the run would start."""
     from fusedrl.trainers.resuming import resume_notes
 

@@ -19,7 +19,7 @@ def problems(config: SFTConfig, world: int) -> list[str]:
     return sft_problems(config, world=world, speaks=is_first_rank())
 
 
-def notes(config: SFTConfig) -> list[str]:
+def notes(config: SFTConfig, world: int) -> list[str]:
     """Where the run would start."""
     from fusedrl.trainers.resuming import resume_notes
 

@@ -24,10 +24,10 @@ BAD_CONFIG = 2  # exit code
 WAIT_S = 20.0  # of ranks other than 0, for the launcher to end them
 
 Check = Callable[[Any, int], Sequence[str]]
-Notes = Callable[[Any], Sequence[str]]
+Notes = Callable[[Any, int], Sequence[str]]
 
 
-def _nothing(config: Any) -> Sequence[str]:
+def _nothing(config: Any, world: int) -> Sequence[str]:
     return ()
 
 
@@ -78,7 +78,8 @@ def start(command: str, *, check: Check, notes: Notes = _nothing, argv: Sequence
     if problems:
         stop(command, problems)
     if options.check:
-        _answer("\n".join([f"fusedrl.{command}: the configuration fits {options.world} ranks", *notes(config)]))
+        fits = f"fusedrl.{command}: the configuration fits {options.world} ranks"
+        _answer("\n".join([fits, *notes(config, options.world)]))
     return config
 
 

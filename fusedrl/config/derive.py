@@ -9,7 +9,7 @@ They hold for a configuration without problems (fusedrl.config.validate).
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from fusedrl.config.budgets import Budget, ppo_budgets, rm_budget, sft_budget
@@ -47,6 +47,7 @@ class PPOSizes:
     rollout_groups: int  # generation engines
     max_sequence_length: int
     models: Mapping[str, ModelSizes]  # by role: actor, critic, ref, reward
+    copies: Mapping[str, ModelSizes] = field(default_factory=dict)  # of actor and critic that read in own layouts
     idle: str = ""  # ranks that hold no model and do not generate
 
 
@@ -74,6 +75,11 @@ def derive_ppo(config: PPOConfig, *, world: int) -> PPOSizes:
     samples = config.data.train_batch_size * policy.rollout.n
     mini_batches = samples // policy.actor.ppo_mini_batch_size
     longest = config.data.max_prompt_length + config.data.max_response_length
+    budgets, passes = ppo_budgets(config), {"actor": "log_prob", "critic": "values"}
+    micro = {
+        "actor": policy.rollout.log_prob_micro_batch_size_per_gpu,
+        "critic": config.critic.forward_micro_batch_size_per_gpu,
+    }
     return PPOSizes(
         ranks=world,
         prompts_per_step=config.data.train_batch_size,
@@ -84,10 +90,19 @@ def derive_ppo(config: PPOConfig, *, world: int) -> PPOSizes:
         // (policy.rollout.tensor_model_parallel_size * policy.rollout.pipeline_model_parallel_size),
         max_sequence_length=longest,
         models={
-            role: _sizes(
-                megatron, world=world, samples=whole, micro=micro, budget=ppo_budgets(config).get(role), longest=longest
+            role: _sizes(megatron, world=world, samples=whole, micro=each, budget=budgets.get(role), longest=longest)
+            for role, (megatron, whole, each) in _work(config, samples=samples).items()
+        },
+        copies={
+            f"{role} reads": _sizes(
+                megatron,
+                world=world,
+                samples=samples,
+                micro=micro[role],
+                budget=budgets.get(passes[role]),
+                longest=longest,
             )
-            for role, (megatron, whole, micro) in _work(config, samples=samples).items()
+            for role, _, megatron in own_layouts(config)
         },
         idle=_idle(config, world=world),
     )
@@ -147,8 +162,9 @@ def describe(sizes: Sizes) -> list[str]:
         f"{sizes.updates_per_step} updates on {sizes.mini_batches} mini-batches; "
         f"{sizes.rollout_groups} generation engines; up to {sizes.max_sequence_length} tokens a sample"
     )
+    models = {**sizes.models, **sizes.copies}
     idle = [f"note: ranks {sizes.idle} hold no model and do not generate"] if sizes.idle else []
-    return [first, *(_line(role, model) for role, model in sizes.models.items()), *idle]
+    return [first, *(_line(role, model) for role, model in models.items()), *idle]
 
 
 def _line(role: str, model: ModelSizes) -> str:

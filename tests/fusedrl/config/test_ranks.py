@@ -54,9 +54,11 @@ def test_what_needs_all_ranks_is_refused_on_some() -> None:
 
 def test_sizes_follow_the_ranks_of_each_model_and_idle_ones_are_noted() -> None:
     ranks = {"actor_rollout_ref.actor": "0-1", "critic": "2,4"}
-    texts = [f"{key}.megatron.ranks='{text}'" for key, text in ranks.items()]
+    reads = [f"critic.inference_megatron.{each}" for each in ("enable=true", "ranks='0-1'")]
+    texts = reads + [f"{key}.megatron.ranks='{text}'" for key, text in ranks.items()]
     sizes = derive_ppo(ppo(*texts, "actor_rollout_ref.rollout.ranks='0-1'"), world=6)
     assert (sizes.models["actor"].dp, sizes.models["critic"].dp, sizes.rollout_groups) == (1, 1, 2)
     lines = describe(sizes)
     assert "critic: tp=1 pp=2 dp=1 on ranks 2,4, " in "\n".join(lines)
+    assert "critic reads: tp=1 pp=1 dp=2 on ranks 0-1, " in "\n".join(lines)
     assert lines[-1] == "note: ranks 3,5 hold no model and do not generate"
