@@ -113,6 +113,10 @@ class Executor:
             except Exception as error:
                 self._fail(error, standing, names=work)
 
+    def holds(self, name: str) -> bool:
+        """Whether this rank has a part of a model."""
+        return self.models[name].holds(dist.get_rank())
+
     def fusion(self, names: Iterable[str]) -> Fusion:
         """How the models of a pass lie together on the world."""
         key = frozenset(names)
@@ -139,7 +143,7 @@ class Executor:
             held = f"work is for {sorted(work)}, models: {sorted(self.models)}"
             raise ValueError(f"the program runs {sorted(planned)}, {held}")
         check_placements(program.problem, fusion)
-        models = {copy.name: copy.model for copy in fusion.copies if self.models[copy.model].holds(dist.get_rank())}
+        models = {copy.name: copy.model for copy in fusion.copies if self.holds(copy.model)}
         for copy, name in models.items():
             _check_work(planned[copy], work[name])
         for name in sorted({models[copy] for copy, _, _ in program.split if copy in models}):

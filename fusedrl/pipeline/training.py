@@ -13,8 +13,6 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager, ExitStack
 from typing import Any, Protocol
 
-import torch.distributed as dist
-
 from fusedrl.pipeline.executor import Executor, PassResult, Work
 from fusedrl.pipeline.program import Program
 
@@ -41,7 +39,7 @@ def train_pass(
 ) -> PassResult:
     """Gradients of all `models` for this pass's work, reduced and ready for their optimizers. models: those of the
     work with a loss that this rank holds a part of."""
-    held = {name for name in work if executor.models[name].holds(dist.get_rank())}
+    held = {name for name in work if executor.holds(name)}
     if set(models) != {name for name in held if work[name].loss is not None}:
         raise ValueError(f"models to train: {sorted(models)}; work with a loss must be given for exactly these")
     for model in models.values():

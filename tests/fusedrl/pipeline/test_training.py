@@ -29,6 +29,9 @@ class Recorder:
     def start_reduce(self) -> None:
         self._log.append(f"{self._name} reduce")
 
+    def holds(self, name: str) -> bool:
+        return name != "elsewhere"
+
     def run(self, program: Any, work: Any, *, measure_memory: bool, finished: Any) -> str:
         self._log.append("run measured" if measure_memory else "run")
         for begin in reversed(finished.values()):
@@ -40,6 +43,7 @@ def test_gradients_are_finalized_once_each_after_the_whole_pass() -> None:
     log: list[str] = []
     models = {name: Recorder(name, log) for name in ("a", "c")}
     work = {name: Work([], loss=lambda o, m: (o, {})) for name in models} | {"reference": Work([])}
+    work["elsewhere"] = Work([], loss=lambda o, m: (o, {}))
     assert train_pass(Recorder("", log), None, work, models=models) == "result"  # type: ignore[arg-type]
     assert log == [
         *["a zero", "c zero", "a quiet", "c quiet", "run", "c reduce", "a reduce"],
