@@ -58,13 +58,13 @@ def groups(schema: type, *, prefix: str = "") -> Iterator[tuple[str, str]]:
 def suggest(schema: type, wanted: str) -> str | None:
     """The valid key nearest to `wanted`, or None where nothing is near.
 
-    Keys with the same last part come first, then those with a similar one; among them the one that shares most parts,
-    then the one spelled most alike (actor.lr -> actor_rollout_ref.actor.optim.lr).
+    Keys with the same last part come first, then those with one of three similar ones; among them the one that shares
+    most parts, then the one spelled most alike (actor.lr -> actor_rollout_ref.actor.optim.lr).
     """
     names = [key.name for key in walk(schema)] + [name for name, _ in groups(schema)]
     last = {name: name.rpartition(".")[2] for name in names}
     wanted_last = wanted.rpartition(".")[2]
-    near = difflib.get_close_matches(wanted_last, set(last.values()), n=1, cutoff=0.7)
+    near = difflib.get_close_matches(wanted_last, set(last.values()), n=3, cutoff=0.7)
     candidates = [name for name in names if last[name] == wanted_last] or [name for name in names if last[name] in near]
     return max(candidates, key=lambda name: _likeness(name, wanted)) if candidates else None
 

@@ -18,7 +18,7 @@ def test_all_bad_values_are_told_at_once_by_full_key() -> None:
     assert check_values(replace(base, critic=critic, trainer=trainer)) == [
         "critic.ppo_epochs=0: must be at least 1",
         "critic.optim.betas=1.0: must be below 1",
-        "trainer.logger=carrier-pigeon: must be one of console, tensorboard",
+        "trainer.logger=carrier-pigeon: must be one of console, jsonl, tensorboard, wandb, mlflow",
     ]
 
 
