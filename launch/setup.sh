@@ -3,6 +3,7 @@
 # Quick when nothing changed since the last time. Sourced or called by quickstart.sh and test.sh.
 #
 #   FUSEDRL_PYTHON   interpreter to use (3.10 to 3.13; default: python3.11 where present, else python3)
+#   FUSEDRL_VENV     folder of the environment (default: .venv); launch/test.sh --python makes further ones
 #   FUSEDRL_TORCH    torch requirement (default: the CPU build that constraints.txt names; on a GPU machine set
 #                    e.g. FUSEDRL_TORCH='torch==2.13.0' and the index of your CUDA version by PIP_EXTRA_INDEX_URL)
 set -euo pipefail
@@ -36,17 +37,18 @@ install_torch() {
     fi
 }
 
-stamp=".venv/installed"
+venv="${FUSEDRL_VENV:-.venv}"
+stamp="$venv/installed"
 wanted="$(cat constraints.txt setup.py launch/setup.sh | sha256sum | cut -d' ' -f1) ${FUSEDRL_TORCH:-cpu}"
 if [ "$(cat "$stamp" 2>/dev/null || true)" != "$wanted" ]; then
     python="$(pick_python)"
-    echo "setup: making .venv with $("$python" --version) and installing pinned versions (1 to 3 minutes)"
-    if [ ! -x .venv/bin/python ] && ! "$python" -m venv .venv; then
-        rm -rf .venv
+    echo "setup: making $venv with $("$python" --version) and installing pinned versions (1 to 3 minutes)"
+    if [ ! -x "$venv/bin/python" ] && ! "$python" -m venv "$venv"; then
+        rm -rf "$venv"
         echo "setup: '$python -m venv' failed; on Debian install python3-venv" >&2
         exit 2
     fi
-    pip=".venv/bin/pip"
+    pip="$venv/bin/pip"
     export PIP_DISABLE_PIP_VERSION_CHECK=1
     install_torch
     "$pip" install --quiet --constraint constraints.txt setuptools wheel
