@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from fusedrl.bench.arguments import ArgumentError, read
+from fusedrl.bench.arguments import one_of, read
 from fusedrl.plan.heuristics import HEURISTICS, heuristic_plans
 from fusedrl.plan.options import Options, assumptions, limits_of, pricer_of, settings_of
 from fusedrl.plan.planner import Plan, best_plan
@@ -96,8 +96,11 @@ def table(rows: Sequence[dict[str, str]]) -> str:
 def main(argv: Sequence[str] | None = None) -> int:
     try:
         options = read(BenchOptions, sys.argv[1:] if argv is None else argv)
+        for key, given, known in (("actors", options.actors, SIZES), ("contexts", options.contexts, CONTEXTS)):
+            for value in given:
+                one_of(str(value), [str(each) for each in known], key=key)
         made, told = _make(options)
-    except (ArgumentError, ValueError, KeyError) as error:
+    except ValueError as error:
         print(f"fusedrl.bench.plans: {error}", file=sys.stderr)
         return 2
     if options.out is not None:
