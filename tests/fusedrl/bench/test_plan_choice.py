@@ -1,11 +1,15 @@
 """The plans that are tried fit, differ, and lie between the best and the slowest."""
 
+from dataclasses import replace
+
 import pytest
 
 from fusedrl.bench import plan_choice
 from fusedrl.bench.plan_choice import chosen, dividing, draw, slowest
+from fusedrl.plan.analytic import AnalyticCosts
 from fusedrl.plan.calls import Limits
 from fusedrl.plan.planner import Plan
+from fusedrl.plan.price import Pricer
 from fusedrl.plan.search.find import Settings
 from tests.fusedrl.bench.scenes import pricer
 
@@ -52,6 +56,25 @@ def test_draws_are_the_seed_s(found: list[Plan]) -> None:
     again = [list(draw(pricer(), every, count=4, seed=seed)) for seed in (1, 1, 2)]
     ways = [[(plan.fused, plan.ways) for plan in each] for each in again]
     assert ways[0] == ways[1] != ways[2]
+
+
+def test_draws_that_do_not_fit_are_left_out() -> None:
+    """With room for half of them."""
+    every = dividing(pricer(), limits=LIMITS)
+    drawn = list(draw(pricer(), every, count=12, seed=0))
+    fullest = sorted(max(memory.total for memory in plan.memory().values()) for plan in drawn)
+    small = with_room(fullest[5])
+    fitting = list(draw(small, every, count=6, seed=0))
+    assert [plan.ways for plan in fitting] == [
+        plan.ways for plan in drawn if max(memory.total for memory in plan.memory().values()) <= fullest[5]
+    ]
+
+
+def with_room(nbytes: float) -> Pricer:
+    found = pricer()
+    cluster = found.costs.cluster
+    device = replace(cluster.device, memory=nbytes, usable=1.0)
+    return replace(found, costs=AnalyticCosts(replace(cluster, device=device), "float32"))
 
 
 def test_too_few_that_fit_are_told(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,9 +3,9 @@
 import pytest
 
 from fusedrl.bench.plan_scene import Scene
-from fusedrl.bench.plan_weights import moved, wait_seconds
+from fusedrl.bench.plan_weights import Moved, moved, wait_seconds
 from fusedrl.plan.calls import Way
-from tests.fusedrl.bench.scenes import BOTH, LEFT, RIGHT, ROWS, plan_of, scenes
+from tests.fusedrl.bench.scenes import BOTH, LEFT, ROWS, plan_of, scenes
 
 EACH = 4  # bytes of a float32
 
@@ -43,9 +43,8 @@ def test_other_halves_come_from_the_other_rank() -> None:
 
 
 def test_a_wait_is_for_the_busiest_sender() -> None:
-    """One rank sends to both halves; each takes in half of what it sends."""
-    scene = scene_of(Way(LEFT, size=ROWS), actor_logp=Way(RIGHT, size=ROWS))
-    found = moved(scene, "actor_logp")
-    assert found.senders(1) == [0]
-    assert found.targets(0) == [1]
-    assert found.most(1) == sum(found.bytes_ST.values())
+    """Or for all that comes, where that is more."""
+    found = Moved({(0, 1): 5, (0, 2): 7, (3, 1): 1})
+    assert [found.most(1), found.most(2)] == [12, 12]
+    assert Moved({(0, 1): 5, (3, 1): 4}).most(1) == 9
+    assert (found.senders(1), found.targets(0)) == ([0, 3], [1, 2])
