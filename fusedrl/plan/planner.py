@@ -188,7 +188,7 @@ def nearest(name: str, pricer: Pricer, every: Mapping[str, Sequence[Way]]) -> Pl
 
 
 def all_ways(pricer: Pricer, *, limits: Limits, known: Sequence[Plan] = ()) -> AllWays:
-    """Of each call the ways worth a look, and those of known plans."""
+    """Of each call the ways worth a look, and those of known plans, but for ZeRO-3, which the trainer has not."""
     cluster = pricer.costs.cluster
     places = meshes(nodes=cluster.nodes, devices=cluster.devices, smallest=limits.smallest_of(cluster))
     found: AllWays = {}
@@ -200,7 +200,11 @@ def all_ways(pricer: Pricer, *, limits: Limits, known: Sequence[Plan] = ()) -> A
         every = list(ways(call, model, pricer.work, cluster=cluster, meshes=places, widths=widths, limits=limits))
         kept = lean(pricer, name, every)
         kept = kept if cluster.world <= EXACT else _few(pricer, call, kept)
-        found[name] = list(dict.fromkeys([*kept, *(plan.ways[name] for plan in known if name in plan.ways)]))
+        found[name] = list(
+            dict.fromkeys(
+                [*kept, *(way for plan in known if (way := plan.ways.get(name)) is not None and not way.zero)]
+            )
+        )
     return found
 
 

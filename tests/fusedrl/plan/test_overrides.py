@@ -67,14 +67,27 @@ def test_plans_of_other_layouts_are_taken(tmp_path: Path, fused: bool) -> None:
     assert config.critic.megatron.recompute_granularity is None
 
 
-def test_ranks_of_parts_are_told() -> None:
-    pricer, whole, half = tiny_pricer("cpu_1x4"), Mesh(0, 4), Mesh(2, 2)
-    ways = {call: Way(whole, size=80) for call in ("actor_gen", "actor_logp", "actor_train", "ref")}
-    ways |= {call: Way(half, size=80) for call in ("reward", "critic_values", "critic_train")}
-    told = overrides(Plan("by hand", pricer, ways, fused=False))
-    assert "critic.megatron.ranks=2-3" in told
-    assert "reward_model.megatron.ranks=2-3" in told
-    assert not [line for line in told if line.startswith("actor_rollout_ref") and "ranks" in line]
+def test_calls_on_ranks_of_their_own_are_taken(tmp_path: Path) -> None:
+    pricer, whole, left, right = tiny_pricer("cpu_1x4"), Mesh(0, 4), Mesh(0, 2), Mesh(2, 2)
+    ways = {
+        "actor_gen": Way(whole, tp=2, size=8),
+        "actor_logp": Way(whole, size=80),
+        "ref": Way(left, size=80, resident=False),
+        "reward": Way(right, pp=2, size=80),
+        "critic_values": Way(right, pp=2, size=80),
+        "actor_train": Way(left, tp=2, size=80),
+        "critic_train": Way(right, pp=2, size=80),
+    }
+    plan = Plan("by hand", pricer, ways, fused=False)
+    check(plan, tmp_path)
+    config = load("ppo", [*REST, f"reward_model.model.path={tmp_path}", *overrides(plan)])
+    ranks = {role: megatron.ranks for role, (_, megatron) in layouts(config).items()}  # type: ignore[attr-defined]
+    assert ranks == {"actor": "0-1", "critic": "2-3", "ref": "0-1", "reward": "2-3"}
+    assert config.actor_rollout_ref.actor.inference_megatron.enable
+    assert config.actor_rollout_ref.actor.inference_megatron.ranks is None
+    assert not config.critic.inference_megatron.enable
+    assert config.actor_rollout_ref.rollout.ranks is None
+    assert not_taken(plan) == []
 
 
 def test_what_the_trainer_cannot_do_is_named() -> None:

@@ -79,6 +79,11 @@ def test_no_heuristic_is_faster_and_all_fit_or_say_why(node: Plan) -> None:
     assert len({way.shape for way in plans["one_layout"].ways.values()}) == 1
     assert plans["dschat"] is not None
     assert plans["dschat"].ways["actor_train"].zero
+    known = all_ways(
+        node.pricer, limits=Limits(smallest=8), known=[plan for plan in plans.values() if plan is not None]
+    )
+    assert set(plans["real_heuristic"].ways.values()) <= {way for kept in known.values() for way in kept}
+    assert not any(way.zero for kept in known.values() for way in kept)  # the trainer has no ZeRO-3
 
 
 def test_what_does_not_fit_is_told_with_what_weighs_most() -> None:
