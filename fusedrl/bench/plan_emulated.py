@@ -129,13 +129,14 @@ class EmulatedStep:
         self.ran: dict[str, int] = defaultdict(int)  # micro-batches, or samples of an engine
         self._post = Post()
         self._stages = {call: Stage() for call in scene.ways}
-        self._emulation = Emulation(unit_ms=acting.scale, payload=acting.payload)
+        self._scale = acting.scale
         self._groups = [dist.new_group(list(scene.ranks(unit))) for unit in range(len(scene.units))]
         self._executor = Executor([self._model(call) for call in self._piped()], timeout=acting.timeout)
         self._prepared = self._prepare()
 
-    def run(self) -> list[Event]:
+    def run(self, *, scale: float) -> list[Event]:
         """One step; this rank's events, the step itself as unit -1."""
+        self._scale = scale
         self.events, self.ran, began = [], defaultdict(int), time.perf_counter_ns()
         for call, found in self._prepared.moves.items():
             for target in found.targets(self.rank):
@@ -228,9 +229,10 @@ class EmulatedStep:
 
     def _passes(self, unit: int) -> None:
         calls = self.scene.units[unit]
+        emulation = Emulation(unit_ms=self._scale, payload=self.acting.payload)
         for one in self._prepared.passes[unit]:
             for call in calls:
-                stage = SleepingStage(one.models[call], self._part(call).stage, self._emulation)
+                stage = SleepingStage(one.models[call], self._part(call).stage, emulation)
                 self._stages[call].inner = stage
             work = {call: _work(one.models[call]) for call in calls}
             self._executor.run(one.program, work)
@@ -242,7 +244,7 @@ class EmulatedStep:
 
     def _sleep(self, seconds: float) -> None:
         if seconds > 0:
-            sleep_until(time.perf_counter_ns() + int(seconds * self.acting.scale * 1e9))
+            sleep_until(time.perf_counter_ns() + int(seconds * self._scale * 1e9))
 
     def _part(self, call: str) -> Part:
         found = self.scene.part(call, self.rank)
@@ -314,10 +316,11 @@ class EmulatedStep:
 def act(scene: Scene, acting: Acting, repeats: int) -> list[list[dict[str, Any]]]:
     """Of each repeat, of each rank: {events, ran}. A collective of all ranks; the same on all."""
     step, found = EmulatedStep(scene, acting), []
+    step.run(scale=0.0)  # a first step takes longer: it warms connections and code up, without a sleep
     for _ in range(repeats):
         with _going_first(asked=acting.realtime):
             dist.barrier()
-            events = step.run()
+            events = step.run(scale=acting.scale)
         found.append(all_gather_object({"events": [list(each) for each in events], "ran": dict(step.ran)}))
     step.close()
     return found
