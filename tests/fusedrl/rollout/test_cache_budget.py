@@ -33,6 +33,6 @@ def test_the_gpu_with_least_room_decides(monkeypatch):
     monkeypatch.setattr(torch, "tensor", lambda data, device: made(data))
     monkeypatch.setattr(torch.cuda, "empty_cache", lambda: None)
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (192 * 1000, 10**9))
-    monkeypatch.setattr(torch.distributed, "all_reduce", lambda found, op: found.sub_(100))  # another has less
+    monkeypatch.setattr(torch.distributed, "all_reduce", lambda found, op, group: found.sub_(100))  # another has less
     assert gpu_tokens(fake, share=0.5, max_length=100, max_rows=9) == 400
     assert gpu_tokens(fake, share=0.5, max_length=100, max_rows=4) is None  # all rows fit

@@ -44,7 +44,7 @@ def choice(monkeypatch: pytest.MonkeyPatch, **config: Any) -> MigrationChoice:
     monkeypatch.setattr(migration_choice, "broadcast_object", lambda value: value)
     monkeypatch.setattr(migration_choice, "gathered", lambda times: times)
     monkeypatch.setattr(migration_choice, "measured_link", lambda place, **_: LINK)
-    monkeypatch.setattr(migration_choice.dist, "get_rank", lambda: 0)
+    monkeypatch.setattr(migration_choice, "leads", lambda: True)
     engine: Any = SimpleNamespace(times=StepTimes(), max_rows=32, bytes_per_token=8)
     readers: Any = SimpleNamespace(times=StepTimes(), tasks=("ref",), device=torch.device("cpu"))
     rollout = RolloutConfig(**{"inference": "instances", "streaming": True, **config})

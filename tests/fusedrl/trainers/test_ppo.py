@@ -11,7 +11,7 @@ def test_the_critic_learns_alone_while_its_warm_up_lasts() -> None:
     run: Any = SimpleNamespace(
         config=ppo("trainer.critic_warmup=2"),
         critic=object(),
-        _actor_learner=lambda: None,
+        _actor_learner=lambda step: None,
         _critic_learner=lambda critic: None,
     )
     assert [sorted(PPO._learners(run, step)) for step in (1, 2, 3)] == [["critic"], ["critic"], ["actor", "critic"]]
