@@ -7,7 +7,8 @@
     after it        the ranks that speak for a replica send its results to the first rank of each unit that reads them
 
 Messages decide who waits for whom, and the clock what a step takes. Sleeps are `scale` seconds for each second of the
-cost model. Tensor-parallel ranks sleep side by side: what their collectives take is in the times of their ops.
+cost model. Tensor-parallel ranks begin a call together and then sleep side by side: what their collectives take is in
+the times of their ops.
 """
 
 import os
@@ -15,7 +16,7 @@ import time
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -43,7 +44,7 @@ from fusedrl.pipeline.stage import PipelineModel
 from fusedrl.plan.calls import CALLS
 from schedules.problem import Model
 
-WEIGHTS, RESULT, GO, TOKENS = 100, 200, 300, 400  # tags; the unit's or call's number is added
+MEET, WEIGHTS, RESULT, GO, TOKENS = 50, 100, 200, 300, 400  # tags; the unit's or call's number is added
 Event = tuple[int, str, int, int]
 """(unit, what, start, end) in ns of time.perf_counter, which the ranks of a machine share."""
 
@@ -160,6 +161,7 @@ class EmulatedStep:
         with self._timed(unit, "weights"):
             for call in self.scene.units[unit]:
                 self._weights(call)
+                self._meet(call)
         with self._timed(unit, "work"):
             if unit in self._prepared.blocks:
                 self._generate(unit)
@@ -208,6 +210,16 @@ class EmulatedStep:
                 self._post.receive(sender, tag=WEIGHTS + _number(call))
             self._sleep(wait_seconds(self.scene, found, self.rank))
         self._sleep(load_seconds(self.scene, call, self._part(call)))
+
+    def _meet(self, call: str) -> None:
+        """With the tensor-parallel ranks of this rank's part: none begins while another is at an earlier call."""
+        part, tag = self._part(call), MEET + _number(call)
+        side = [self.scene.rank(call, replace(part, tp_i=tp_i)) for tp_i in range(self.scene.ways[call].tp)]
+        others = [rank for rank in side if rank != self.rank]
+        for rank in others:
+            self._post.send(torch.zeros(1), rank, tag=tag)
+        for rank in others:
+            self._post.receive(rank, tag=tag)
 
     def _generate(self, unit: int) -> None:
         """Blocks in turn; the last stage gives each batch back to the first. It also knows which samples are whole."""

@@ -24,7 +24,7 @@ def plan_of(name: str, way: Way, others: Mapping[str, Way] | None = None, *, fus
 
 
 def plans() -> list[Plan]:
-    """Pipelines fused; models apart, whose copies move; replicas on all ranks and a tensor-parallel generation."""
+    """Pipelines fused; models apart, whose copies move; replicas, and tensor-parallel calls after one on one rank."""
     column = Way(BOTH, pp=2, size=ROWS)
     left, right = Way(LEFT, size=ROWS), Way(RIGHT, size=ROWS, recompute=True)
     apart = {
@@ -33,10 +33,12 @@ def plans() -> list[Plan]:
         "critic_train": right,
         "reward": Way(RIGHT, size=ROWS, resident=False),
     }
+    wide = Way(BOTH, tp=2, size=ROWS)
+    together = {"actor_gen": Way(BOTH, tp=2, size=4), "actor_logp": right, "ref": wide}
     return [
         plan_of("fused", column, fused=True),
         plan_of("apart", left, apart),
-        plan_of("replicas", Way(BOTH, size=ROWS), {"actor_gen": Way(BOTH, tp=2, size=4)}),
+        plan_of("replicas", Way(BOTH, size=ROWS), together),
     ]
 
 

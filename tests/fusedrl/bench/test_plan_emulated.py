@@ -62,6 +62,16 @@ def test_no_unit_works_before_those_that_it_needs_have_ended(acted: list[tuple[S
     assert held >= 2 * 3 * 5
 
 
+def test_tensor_parallel_ranks_begin_together(acted: list[tuple[Scene, Repeats]]) -> None:
+    """The reference's two ranks, of which one reads for the actor first."""
+    scene, repeats = acted[2]
+    before, unit = scene.units.index(("actor_logp",)), scene.units.index(("ref",))
+    assert before < unit
+    for found in repeats:
+        work = [(each, s, e) for rank in found for each, what, s, e in rank["events"] if what == "work"]
+        assert min(s for each, s, _ in work if each == unit) >= max(e for each, _, e in work if each == before)
+
+
 def test_a_rank_does_one_thing_at_a_time(acted: list[tuple[Scene, Repeats]]) -> None:
     for _, repeats in acted:
         for rank in (rank for found in repeats for rank in found):
