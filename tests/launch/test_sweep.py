@@ -1,6 +1,8 @@
 """What is swept and how a run is started; Hydra runs each combination here, Slurm in test_real_slurm.py."""
 
+import os
 import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -55,22 +57,30 @@ def test_own_arguments_come_after_the_defaults_of_slurm() -> None:
     assert "hydra/launcher=submitit_slurm" not in sweep.hydra_arguments([], [], folder=Path("/f"), slurm=False, ranks=4)
 
 
-def test_every_combination_runs_and_a_failed_one_is_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
+IN_ANOTHER_PROCESS = """
+import sys
+from tests.launch.scripts import module_of
+
+sweep = module_of("sweep.py")
+sweep.command_of = lambda module, fixed, chosen, folder: [sys.argv[1], module, *fixed, *chosen]
+sys.argv = ["sweep.py"]
+sweep.main(["--ranks", "3", "--folder", "all", "fusedrl.ppo", "a=b", "s=1,2", "t=x"])
+"""
+
+
+def test_every_combination_runs_and_a_failed_one_is_told(tmp_path: Path) -> None:
+    """Hydra sets up the logging of a process for good."""
     echo = program(
         tmp_path, "echo.sh", '#!/bin/sh\necho "$NPROC_PER_NODE $*" >> calls.txt\ncase "$*" in *s=2*) exit 3 ;; esac\n'
     )
-    monkeypatch.setattr(sweep, "command_of", lambda module, fixed, chosen, folder: [str(echo), module, *fixed, *chosen])
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "argv", ["sweep.py"])
-    with pytest.raises(SystemExit):
-        sweep.main(["--ranks", "3", "--folder", "all", "fusedrl.ppo", "a=b", "s=1,2", "t=x"])
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-c", IN_ANOTHER_PROCESS, str(echo)]
+    ended = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120)
+    assert ended.returncode == 1
     calls = (tmp_path / "calls.txt").read_text().splitlines()
     assert calls == [f"3 fusedrl.ppo a=b t=x s={s}" for s in (1, 2)]
-    said = capfd.readouterr().err
-    assert "s=2 ended with code 3" in said
-    assert re.search(r"^sweep.py: run 1/2 ended in [\d.]+ min, [\d.]+ min left: s=1$", said, re.MULTILINE)
+    assert "s=2 ended with code 3" in ended.stderr
+    assert re.search(r"^sweep.py: run 1/2 ended in [\d.]+ min, [\d.]+ min left: s=1$", ended.stderr, re.MULTILINE)
 
 
 def test_runs_are_counted_and_the_time_left_goes_by_those_that_ended() -> None:
