@@ -61,8 +61,8 @@ IN_ANOTHER_PROCESS = """
 import sys
 from tests.launch.scripts import module_of
 
-sweep = module_of("sweep.py")
-sweep.command_of = lambda module, fixed, chosen, folder: [sys.argv[1], module, *fixed, *chosen]
+sweep, (_, echo) = module_of("sweep.py"), sys.argv
+sweep.command_of = lambda module, fixed, chosen, folder: [echo, module, *fixed, *chosen]
 sys.argv = ["sweep.py"]
 sweep.main(["--ranks", "3", "--folder", "all", "fusedrl.ppo", "a=b", "s=1,2", "t=x"])
 """
