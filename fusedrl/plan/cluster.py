@@ -107,7 +107,7 @@ def read_cluster(name: str) -> Cluster:
         values: dict[str, object] = {"device": named["device"]} | {key: int(named[key]) for key in ("nodes", "devices")}
         sheet = JsonObject.of(values, where=f"cluster={name}")
     else:
-        sheet = read_sheet("cluster", name)
+        sheet = read_sheet("cluster", name, also=", or DEVICE_NODESxDEVICES such as h100_16x8")
     check_keys(sheet, _CLUSTER)
     device = read_sheet("device", sheet.text("device"))
     links = {key: _link(sheet if sheet.values.get(key) else device, key) for key in ("inside", "between")}

@@ -136,10 +136,10 @@ def pricer_of(options: Options) -> Pricer:
     if options.profile is not None:
         costs = MeasuredCosts(read_profile(options.profile), cluster)
     models = {
-        "actor": read_model(options.actor),
-        "ref": read_model(options.ref or options.actor),
-        "critic": read_model(options.critic, head="value"),
-        "reward": read_model(options.reward or options.critic, head="value"),
+        "actor": read_model(options.actor, key="actor"),
+        "ref": read_model(options.ref or options.actor, key="ref"),
+        "critic": read_model(options.critic, head="value", key="critic"),
+        "reward": read_model(options.reward or options.critic, head="value", key="reward"),
     }
     own = one_of(options.search__inference, INFERENCE, key="search.inference") == "own"
     return Pricer(costs, models, workload_of(options), own_inference=own)

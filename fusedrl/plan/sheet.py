@@ -15,11 +15,12 @@ from fusedrl.data.json_object import JsonObject
 SHEETS = CONFIGS / "plan"
 
 
-def read_sheet(kind: str, name: str) -> JsonObject:
-    """kind: model, device or cluster. Raises ValueError with the known names, or with the place in the file."""
+def read_sheet(kind: str, name: str, *, key: str | None = None, also: str = "") -> JsonObject:
+    """kind: model, device or cluster. Raises ValueError with the known names, or with the place in the file. key: that
+    gave the name, where it is not the kind's; also: what else might have been meant."""
     path = Path(name) if name.endswith((".yaml", ".yml")) else SHEETS / kind / f"{name}.yaml"
     if not path.is_file():
-        raise ValueError(f"{kind}={name}: there is no such sheet; {_near(name, known_sheets(kind))}")
+        raise ValueError(f"{key or kind}={name}: there is no such sheet; {_near(name, known_sheets(kind))}{also}")
     try:
         values = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (yaml.YAMLError, UnicodeDecodeError) as error:

@@ -65,11 +65,12 @@ class ModelSizes:
         return tuple(tp for tp in range(1, limit + 1) if all(width % tp == 0 for width in widths))
 
 
-def read_model(name: str, *, head: Head = "lm") -> ModelSizes:
-    """From a checkpoint folder with a config.json, or from a sheet: configs/plan/model/NAME.yaml, or a YAML file."""
+def read_model(name: str, *, head: Head = "lm", key: str = "model") -> ModelSizes:
+    """From a checkpoint folder with a config.json, or from a sheet: configs/plan/model/NAME.yaml, or a YAML file. `key`
+    is named in errors."""
     if Path(name).is_dir():
         return ModelSizes(Path(name).resolve().name, Architecture.from_folder(name), head)
-    sheet = read_sheet("model", name)
+    sheet = read_sheet("model", name, key=key)
     return ModelSizes(Path(name).stem, Architecture.from_config(sheet.values, where=sheet.where), head)
 
 

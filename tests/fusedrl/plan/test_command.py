@@ -50,7 +50,7 @@ def test_mcmc_is_there_and_no_faster(capsys: pytest.CaptureFixture[str]) -> None
         ([*TINY, "search.inference=none"], "search.inference: 'none' is unknown"),
         ([*TINY, "heuristics=[best]"], "heuristics: 'best'"),
         ([*TINY, "data.epochs=0"], "data.epochs=0"),
-        (["cluster=cpu_1x4", "actor=tiny_one", "critic=tiny"], "model=tiny_one"),
+        (["cluster=cpu_1x4", "actor=tiny_one", "critic=tiny"], "actor=tiny_one: there is no such sheet"),
     ],
 )
 def test_wrong_arguments_end_with_their_key(
