@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 
 from fusedrl.config.load import load
-from fusedrl.config.validate import check_ppo, check_sft
+from fusedrl.config.validate import check_sft
+from fusedrl.ppo import problems as ppo_problems
+from fusedrl.trainers.preflight import sft_model
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
@@ -44,7 +46,9 @@ def rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     row = {"prompt": "1+1=", "data_source": "sums", "reward_model": {"ground_truth": "2"}, "extra_info": {}}
     for name in ("train.jsonl", "val.jsonl"):
         Path(name).write_text((json.dumps(row) + "\n") * 64)
-    Path("my_reward.py").touch()
+    block = re.search(r"```python\n(.*?)```", (DOCS / "guide.md").read_text(), flags=re.DOTALL)
+    assert block is not None
+    Path("my_reward.py").write_text(block[1])
 
 
 def test_the_guide_has_commands_of_each_kind() -> None:
@@ -66,11 +70,14 @@ def test_a_command_of_the_guide_names_scripts_keys_and_sizes_that_fit(command: s
         assert scripts or found, command
         return
     name, ranks, arguments = found
-    config = load(name, arguments)
-    if name == "ppo":
-        assert check_ppo(config, world=ranks, models={}) == []
-    if name == "sft":
-        assert check_sft(config, world=ranks) == []
+    if name == "ppo":  # all that --check looks at, with the model that the quickstart's warm start would make
+        config = load("ppo", [*arguments, "actor_rollout_ref.model.warm_start=arithmetic"])
+        assert ppo_problems(config, ranks) == []
+    elif name == "sft":
+        model = sft_model(load("sft", ["experiment=arithmetic"]))
+        assert check_sft(load("sft", arguments), world=ranks, model=model) == []
+    else:
+        load(name, arguments)
 
 
 @cache
