@@ -5,6 +5,7 @@ runs/NAME/evaluation.json, samples.jsonl and samples.html.
 """
 
 from fusedrl.config.cli import start
+from fusedrl.config.numbers import counted
 from fusedrl.config.schema import EvaluateConfig
 from fusedrl.telemetry.libraries import hush
 from fusedrl.trainers.entry import entered, in_world, is_first_rank, overlap_tensor_parallel, say
@@ -25,7 +26,7 @@ def run(config: EvaluateConfig) -> None:
     from fusedrl.trainers.setup_generation import evaluation_run
 
     with entered(evaluation_run(config)) as evaluation:
-        say(f"{len(evaluation.rows)} prompts x {config.rollout.n} responses")
+        say(f"{counted(len(evaluation.rows), 'prompt')} x {counted(config.rollout.n, 'response')}")
         if evaluation.too_long:
             say(f"{evaluation.too_long} prompts were too long (data.truncation={config.data.truncation})")
         with counting("response", total=len(evaluation.rows) * config.rollout.n, by_response=True) as told:

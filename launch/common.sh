@@ -49,7 +49,9 @@ threads_for() {
 # torchrun_takes OPTION: whether this version of torch has it; torch is not imported
 torchrun_takes() {
     local torch
-    torch="$("$python" -c 'import importlib.util as u; print(u.find_spec("torch").submodule_search_locations[0])' 2>/dev/null)" ||
-        fail "no torch in $python: run launch/setup.sh, or set FUSEDRL_PYTHON"
+    torch="$("$python" -c 'import importlib.util as u
+names = ["torch", "megatron.core", "hydra", "transformers"]  # the last of them are there once a set-up was finished
+print([u.find_spec(name).submodule_search_locations[0] for name in names][0])' 2>/dev/null)" ||
+        fail "$python lacks torch or another package that ranks need: run launch/setup.sh, or set FUSEDRL_PYTHON"
     grep -q -- "--$1" "$torch/distributed/run.py"
 }

@@ -11,6 +11,6 @@ if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
 fi
 log="$(mktemp)"
 echo "setup_browser: installing chromium (a minute)"
-{ apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends chromium; } >"$log" 2>&1 ||
+{ timeout 300 apt-get update && DEBIAN_FRONTEND=noninteractive timeout 600 apt-get install --yes --no-install-recommends chromium; } >"$log" 2>&1 ||
     { tail -n 3 "$log" && echo "setup_browser: apt-get failed: tests of pages will be skipped"; } >&2
 rm -f "$log"

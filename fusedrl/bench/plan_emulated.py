@@ -11,11 +11,10 @@ cost model. Tensor-parallel ranks begin a call together and then sleep side by s
 the times of their ops.
 """
 
-import os
 import time
 from collections import defaultdict
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -34,8 +33,10 @@ from fusedrl.bench.plan_passes import (
     times_of,
     update_seconds,
 )
+from fusedrl.bench.plan_post import Post
 from fusedrl.bench.plan_scene import Part, Scene
 from fusedrl.bench.plan_weights import Moved, moved, wait_seconds
+from fusedrl.bench.realtime import going_first
 from fusedrl.parallel.comm import all_gather_object
 from fusedrl.pipeline.executor import Executor, Work
 from fusedrl.pipeline.microbatch import MicroBatch
@@ -60,35 +61,6 @@ class Acting:
     payload: int = 1024
     timeout: float = 120.0
     realtime: bool = False
-
-
-class Post:
-    """This rank's messages: sent without waiting, received where they are needed. Those to itself stay here."""
-
-    def __init__(self) -> None:
-        self._sent: list[tuple[dist.Work | None, Tensor]] = []
-        self._own: dict[int, list[Tensor]] = defaultdict(list)
-
-    def send(self, tensor: Tensor, rank: int, *, tag: int) -> None:
-        if rank == dist.get_rank():
-            self._own[tag].append(tensor)
-        else:
-            self._sent.append((dist.isend(tensor, rank, tag=tag), tensor))
-
-    def receive(self, rank: int, *, tag: int, numbers: int = 1) -> Tensor:
-        if rank == dist.get_rank():
-            return self._own[tag].pop(0)
-        found = torch.empty(numbers)
-        dist.recv(found, rank, tag=tag)
-        return found
-
-    def finish(self) -> None:
-        """Wait until all that was sent is taken."""
-        for work, _ in self._sent:
-            if work is not None:
-                work.wait()
-        self._sent.clear()
-        assert not any(self._own.values()), "a message of this rank to itself was not taken"
 
 
 @dataclass
@@ -330,30 +302,12 @@ def act(scene: Scene, acting: Acting, repeats: int) -> list[list[dict[str, Any]]
     step, found = EmulatedStep(scene, acting), []
     step.run(scale=0.0)  # a first step takes longer: it warms connections and code up, without a sleep
     for _ in range(repeats):
-        with _going_first(asked=acting.realtime):
+        with going_first(asked=acting.realtime):
             dist.barrier()
             events = step.run(scale=acting.scale)
         found.append(all_gather_object({"events": [list(each) for each in events], "ran": dict(step.ran)}))
     step.close()
     return found
-
-
-@contextmanager
-def _going_first(*, asked: bool) -> Iterator[None]:
-    """All threads of this process, gloo's included. Raises PermissionError where the system does not let it."""
-    if asked:
-        _schedule(os.SCHED_RR, priority=1)
-    try:
-        yield
-    finally:
-        if asked:
-            _schedule(os.SCHED_OTHER, priority=0)
-
-
-def _schedule(policy: int, *, priority: int) -> None:
-    for thread in os.listdir("/proc/self/task"):
-        with suppress(ProcessLookupError):  # it has ended meanwhile
-            os.sched_setscheduler(int(thread), policy, os.sched_param(priority))
 
 
 def _work(model: Model) -> Work:

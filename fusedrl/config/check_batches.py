@@ -8,7 +8,7 @@ from fusedrl.config.check_budgets import check_ppo_budgets
 from fusedrl.config.check_layout import ModelNumbers, layouts, needs_critic
 from fusedrl.config.inference_layout import own_layouts
 from fusedrl.config.numbers import divisors, listed, listed_words
-from fusedrl.config.ranks import count_ranks
+from fusedrl.config.ranks import count_ranks, text_of
 from fusedrl.config.schema import (
     ActorConfig,
     BaseDataConfig,
@@ -23,7 +23,7 @@ from fusedrl.config.schema import (
 def data_parallel(megatron: MegatronConfig, *, world: int) -> int:
     """Replicas of a model over its ranks; at least 1, so that further checks can go on."""
     shared = megatron.tensor_model_parallel_size * megatron.context_parallel_size
-    count = count_ranks(getattr(megatron, "ranks", None), world=world)
+    count = count_ranks(text_of(megatron), world=world)
     return max(1, count // (shared * megatron.pipeline_model_parallel_size))
 
 

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol
 
 from fusedrl.config.inference_layout import own_layouts
-from fusedrl.config.numbers import common_divisors, divisors, listed
-from fusedrl.config.ranks import check_text, count_ranks
+from fusedrl.config.numbers import common_divisors, counted, divisors, listed
+from fusedrl.config.ranks import check_text, count_ranks, text_of
 from fusedrl.config.schema import EngineConfig, MegatronConfig, PPOConfig, PPODataConfig, PromptDataConfig
 from fusedrl.models.stage_layers import StageLayers
 from fusedrl.parallel.placement import stages_a_column
@@ -33,7 +33,7 @@ class ModelNumbers(Protocol):
 
 def check_ranks(megatron: MegatronConfig, *, key: str, world: int) -> Iterator[str]:
     """tensor x context x pipeline divides the model's ranks; there is no other way to share a model out."""
-    text = getattr(megatron, "ranks", None)
+    text = text_of(megatron)
     yield from check_text(text, world=world, key=f"{key}.ranks")
     count = count_ranks(text, world=world)
     tp, pp, cp = (getattr(megatron, size) for size in (TP, PP, CP))
@@ -50,8 +50,9 @@ def check_ranks(megatron: MegatronConfig, *, key: str, world: int) -> Iterator[s
     elif count % each:
         context = f"{key}.{CP}={cp} x " if cp > 1 else ""
         yield (
-            f"{key}.{TP}={tp} x {context}{key}.{PP}={pp} = {each} does not divide the {world} ranks of this job; "
-            f"start a multiple of {each} ranks, or choose sizes that make {listed(divisors(world), near=each)}"
+            f"{key}.{TP}={tp} x {context}{key}.{PP}={pp} = {each} does not divide the "
+            f"{counted(world, 'rank')} of this job; start a multiple of {each} ranks, "
+            f"or choose sizes that make {listed(divisors(world), near=each)}"
         )
 
 
@@ -154,7 +155,7 @@ def check_ppo_layouts(config: PPOConfig, *, world: int, models: Mapping[str, Mod
 def _check_placed(config: PPOConfig) -> Iterator[str]:
     """What only works where every model lies on all ranks."""
     rollout, key = config.actor_rollout_ref.rollout, "actor_rollout_ref.rollout"
-    placed = {f"{each}.ranks": getattr(megatron, "ranks", None) for each, megatron in layouts(config).values()}
+    placed = {f"{each}.ranks": text_of(megatron) for each, megatron in layouts(config).values()}
     placed[f"{key}.ranks"] = rollout.ranks
     for _, own, _ in own_layouts(config):
         if rollout.inference == "instances":
@@ -187,7 +188,7 @@ def check_engine(
 ) -> Iterator[str]:
     """The generating model divides over its ranks, its cache holds the longest samples. numbers: None where unknown."""
     tp, pp = getattr(rollout, TP), getattr(rollout, PP)
-    text = getattr(rollout, "ranks", None)
+    text = text_of(rollout)
     yield from check_text(text, world=world, key=f"{key}.ranks")
     count = count_ranks(text, world=world)
     if count % (tp * pp):

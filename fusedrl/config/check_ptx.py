@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
+from fusedrl.config.budgets import ppo_budgets
 from fusedrl.config.check_batches import check_paths, data_parallel
 from fusedrl.config.check_layout import ModelNumbers
 from fusedrl.config.schema import PPOConfig, TaskConfig
@@ -25,6 +26,10 @@ def check_ptx(config: PPOConfig, *, world: int, models: Mapping[str, ModelNumber
             f"{KEY}.batch_size={ptx.batch_size} does not divide over {dp} data-parallel replicas; make it a multiple "
             f"of {dp}"
         )
+    budget = ppo_budgets(config).get("actor")
+    if budget is not None and budget.tokens < budget.padded(ptx.max_length):
+        needed = budget.padded(ptx.max_length)
+        yield f"{budget.key}={budget.tokens} is below {KEY}.max_length={ptx.max_length}; raise it to {needed} or more"
     if "actor" in models and ptx.max_length > models["actor"].max_position:
         yield (
             f"{KEY}.max_length={ptx.max_length} exceeds the {models['actor'].max_position} positions of the actor; "

@@ -17,6 +17,7 @@ from typing import Any, Literal, NoReturn, overload
 from fusedrl.config.errors import ConfigError
 from fusedrl.config.help import help_text
 from fusedrl.config.load import load, to_yaml
+from fusedrl.config.numbers import counted
 from fusedrl.config.schema import AnyConfig, EvaluateConfig, GenerateConfig, PPOConfig, RMConfig, SFTConfig
 from fusedrl.machine.place import stranded
 
@@ -78,7 +79,7 @@ def start(command: str, *, check: Check, notes: Notes = _nothing, argv: Sequence
     if problems:
         stop(command, problems)
     if options.check:
-        fits = f"fusedrl.{command}: the configuration fits {options.world} ranks"
+        fits = f"fusedrl.{command}: the configuration fits {counted(options.world, 'rank')}"
         _answer("\n".join([fits, *notes(config, options.world)]))
     return config
 
@@ -86,7 +87,7 @@ def start(command: str, *, check: Check, notes: Notes = _nothing, argv: Sequence
 def stop(command: str, problems: Sequence[str]) -> NoReturn:
     """End this rank with exit code 2; rank 0 tells why."""
     if _rank() == 0:
-        count = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
+        count = counted(len(problems), "problem")
         lines = [f"fusedrl.{command}: {count} in the configuration; nothing was started", *problems]
         print("\n  - ".join(lines), file=sys.stderr, flush=True)
     else:

@@ -16,7 +16,8 @@ from fusedrl.config.budgets import Budget, ppo_budgets, rm_budget, sft_budget
 from fusedrl.config.check_batches import data_parallel
 from fusedrl.config.check_layout import layouts
 from fusedrl.config.inference_layout import own_layouts
-from fusedrl.config.ranks import count_ranks, parse_ranks, told
+from fusedrl.config.numbers import counted
+from fusedrl.config.ranks import count_ranks, parse_ranks, text_of, told
 from fusedrl.config.schema import BaseTrainerConfig, MegatronConfig, OneModelConfig, PPOConfig, RMConfig, SFTConfig
 
 
@@ -110,7 +111,7 @@ def derive_ppo(config: PPOConfig, *, world: int) -> PPOSizes:
 
 def _idle(config: PPOConfig, *, world: int) -> str:
     texts = [config.actor_rollout_ref.rollout.ranks]
-    texts += [getattr(megatron, "ranks", None) for _, megatron in layouts(config).values()]
+    texts += [text_of(megatron) for _, megatron in layouts(config).values()]
     texts += [megatron.ranks for _, _, megatron in own_layouts(config)]
     busy = {rank for text in texts for rank in parse_ranks(text, world=world, key="ranks")}
     return told([rank for rank in range(world) if rank not in busy])
@@ -154,11 +155,11 @@ def to_dict(sizes: Sizes) -> dict[str, object]:
 def describe(sizes: Sizes) -> list[str]:
     """The lines printed at the start of a run."""
     if isinstance(sizes, SFTSizes):
-        return [f"{sizes.ranks} ranks; step: {sizes.samples_per_step} samples", _line("model", sizes.model)]
+        return [f"{counted(sizes.ranks, 'rank')}; step: {sizes.samples_per_step} samples", _line("model", sizes.model)]
     if isinstance(sizes, RMSizes):
-        return [f"{sizes.ranks} ranks; step: {sizes.pairs_per_step} pairs", _line("model", sizes.model)]
+        return [f"{counted(sizes.ranks, 'rank')}; step: {sizes.pairs_per_step} pairs", _line("model", sizes.model)]
     first = (
-        f"{sizes.ranks} ranks; step: {sizes.prompts_per_step} prompts, {sizes.samples_per_step} samples, "
+        f"{counted(sizes.ranks, 'rank')}; step: {sizes.prompts_per_step} prompts, {sizes.samples_per_step} samples, "
         f"{sizes.updates_per_step} updates on {sizes.mini_batches} mini-batches; "
         f"{sizes.rollout_groups} generation engines; up to {sizes.max_sequence_length} tokens a sample"
     )
@@ -197,7 +198,7 @@ def _sizes(
         megatron.pipeline_model_parallel_size,
         megatron.context_parallel_size,
     )
-    on: dict[str, Any] = {"cp": cp, "ranks": getattr(megatron, "ranks", None)}
+    on: dict[str, Any] = {"cp": cp, "ranks": text_of(megatron)}
     if budget is None:
         return ModelSizes(tp, pp, dp, micro_batches=math.ceil(samples / dp / micro), micro_batch=micro, **on)
     most, rows = budget.most(samples // dp, length=longest), budget.tokens // budget.padded(longest)

@@ -6,6 +6,11 @@ from collections.abc import Sequence
 MOST_TRIALS = 100_000
 
 
+def counted(number: int, noun: str) -> str:
+    """ "1 rank", "2 ranks"."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
 def divisors(number: int) -> list[int]:
     """1 .. number, those that divide it, in order; above MOST_TRIALS squared those with a small factor or co-factor."""
     low = [trial for trial in range(1, min(math.isqrt(number), MOST_TRIALS) + 1) if number % trial == 0]

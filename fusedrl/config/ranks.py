@@ -6,7 +6,8 @@ A layout's ranks lie on them in increasing order.
 import re
 from collections.abc import Iterator, Sequence
 
-from fusedrl.config.schema.parallel import MegatronConfig
+from fusedrl.config.schema.parallel import LayersConfig
+from fusedrl.config.schema.policy import EngineConfig
 
 _PART = re.compile(r"\s*(\d+)\s*(?:-\s*(\d+)\s*)?")
 
@@ -30,9 +31,14 @@ def parse_ranks(text: str | None, *, world: int, key: str) -> tuple[int, ...]:
     return tuple(sorted(found))
 
 
-def ranks_of(megatron: MegatronConfig, *, world: int, key: str = "megatron") -> tuple[int, ...]:
-    """Where a model's layout lies. Models that have no `ranks` in their configuration lie on all."""
-    return parse_ranks(getattr(megatron, "ranks", None), world=world, key=f"{key}.ranks")
+def text_of(layout: LayersConfig | EngineConfig) -> str | None:
+    """What a layout says of its ranks; those of commands with one model say nothing and lie on all."""
+    return getattr(layout, "ranks", None)
+
+
+def ranks_of(layout: LayersConfig, *, world: int, key: str = "megatron") -> tuple[int, ...]:
+    """Where a model's layout lies."""
+    return parse_ranks(text_of(layout), world=world, key=f"{key}.ranks")
 
 
 def count_ranks(text: str | None, *, world: int) -> int:

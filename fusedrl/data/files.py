@@ -101,7 +101,8 @@ def _row(data: Mapping[str, Any], *, place: str) -> Row:
 
 def prompt_of(data: Mapping[str, Any], *, place: str) -> str | list[dict[str, str]]:
     """A row's prompt. Raises RowError."""
-    prompt = data.get("prompt")
+    need_column(data, "prompt", place=place)
+    prompt = data["prompt"]
     if prompt and (isinstance(prompt, str) or is_chat(prompt)):
         return prompt
     raise RowError(
@@ -109,9 +110,15 @@ def prompt_of(data: Mapping[str, Any], *, place: str) -> str | list[dict[str, st
     )
 
 
+def need_column(data: Mapping[str, Any], key: str, *, place: str) -> None:
+    """Raises RowError with the columns that are there."""
+    if key not in data:
+        raise RowError(f"{place}: {key} is missing; the row has {', '.join(data) or 'no column'}")
+
+
 def shown(data: Mapping[str, Any], key: str) -> str:
     """A column's value in a message."""
-    return json.dumps(data[key], ensure_ascii=False, default=str)[:80] if key in data else "nothing"
+    return json.dumps(data[key], ensure_ascii=False, default=str)[:80]
 
 
 def is_chat(value: Any) -> bool:

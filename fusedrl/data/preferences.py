@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fusedrl.data.files import RowError, is_chat, prompt_of, read_records, shown
+from fusedrl.data.files import RowError, is_chat, need_column, prompt_of, read_records, shown
 from fusedrl.data.rows import Chat, Row
 
 SIDES = ("chosen", "rejected")
@@ -77,7 +77,8 @@ def _near_miss(row: Row) -> Preference:
 
 def _preference(data: Mapping[str, Any], *, place: str) -> Preference:
     for side in SIDES:
-        if not isinstance(data.get(side), str) and not is_chat(data.get(side)):
+        need_column(data, side, place=place)
+        if not isinstance(data[side], str) and not is_chat(data[side]):
             told = "text, or a list of messages with role and content"
             raise RowError(f"{place}: {side} must be {told}; found {shown(data, side)}")
     chosen, rejected = (data[side] for side in SIDES)

@@ -49,8 +49,8 @@ def host_id() -> str:
 
 
 def align(hosts: Sequence[str], *, clock: Callable[[], int] = time.perf_counter_ns) -> Alignment:
-    """hosts: every rank's host_id(), by its place in the team. Ranks of one host exchange
-    nothing. A collective of the team."""
+    """hosts: every rank's host_id(), by its place in the team. Ranks of one host exchange nothing. A collective of the
+    team."""
     first = {host: hosts.index(host) for host in dict.fromkeys(hosts)}
     found = {hosts[0]: [0, 0]}
     for host, place in list(first.items())[1:]:

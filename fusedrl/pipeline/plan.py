@@ -74,8 +74,8 @@ def plan_pass(
 ) -> Program:
     """method: one of METHODS, or file:PATH.
 
-    Raises ValueError for an unknown method or one that does not suit the work, OrderError
-    for a file that does not fit the work.
+    Raises ValueError for an unknown method or one that does not suit the work, OrderError for a file that does not fit
+    the work.
     """
     problem = make_problem(models, memory_cap=memory_cap, comm=comm, split=may_split(method))
     return make_program(problem, order_by(problem, method))

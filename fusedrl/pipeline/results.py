@@ -54,7 +54,8 @@ def gather_report(executor: Executor, program: Program, result: PassResult) -> P
     working = [place for place, each in enumerate(everyone) if each["column"] != NO_COLUMN]
     everyone = [everyone[place] for place in working]
     ops = [unpack_ops(each["ops"], offset=clocks.offsets[at]) for each, at in zip(everyone, working, strict=True)]
-    timeline = Timeline(tuple(ops), tuple(each["column"] for each in everyone), clock_error=clocks.error)
+    columns = tuple(each["column"] for each in everyone)
+    timeline = Timeline(tuple(ops), columns, clock_error=clocks.error, places=tuple(working))
     memory = tuple(_memory(row, each["memory"]) for row, each in zip(ops, everyone, strict=True))
     return PassReport(
         metrics=sum_metrics([each["metrics"] for each in everyone], names=sorted(result.models)),

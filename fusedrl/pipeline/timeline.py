@@ -42,14 +42,20 @@ class TimedOp(NamedTuple):
 
 @dataclass(frozen=True)
 class Timeline:
-    """The ops of one pass on every rank of the world, by rank. columns[r] is rank r's pipeline column.
+    """The ops of one pass on every rank that takes part in it, by rank, with each one's pipeline column.
 
-    clock_error: bound in ns on how wrong the times of two ranks may be against each other.
+    clock_error: bound in ns on how wrong the times of two ranks may be against each other. places: of these ranks in
+    their team, where not all of it takes part.
     """
 
     ranks: tuple[tuple[TimedOp, ...], ...]
     columns: tuple[int, ...]
     clock_error: int = 0
+    places: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.places:
+            object.__setattr__(self, "places", tuple(range(len(self.ranks))))
 
     @property
     def span(self) -> float:

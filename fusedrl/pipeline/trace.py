@@ -33,14 +33,15 @@ def chrome_trace(reports: Sequence[PassReport], *, spans: Sequence[RankSpans] = 
     timelines = [report.timeline for report in reports]
     starts = [t.start for timeline in timelines for rank in timeline.ranks for t in rank]
     zero = min([*starts, *(start for each in spans for _, start, _ in each.all())], default=0)
-    events: list[Event] = list(_names(timelines[0])) if timelines else []
+    events: list[Event] = list(_names(timelines[0], ranks=len(spans))) if timelines else []
     for rank, each in enumerate(spans):
         events += _span_events(each, rank=rank, zero=zero)
     for number, report in enumerate(reports):
-        for rank, ops in enumerate(report.timeline.ranks):
+        memory = report.memory or ((),) * len(report.timeline.ranks)
+        for rank, ops, curve in zip(report.timeline.places, report.timeline.ranks, memory, strict=True):
             for timed in ops:
                 events += _op_events(timed, rank=rank, zero=zero)
-            events += _memory_events(ops, report.memory[rank] if report.memory else (), rank=rank, zero=zero)
+            events += _memory_events(ops, curve, rank=rank, zero=zero)
         events += _message_events(report.timeline, number=number, zero=zero)
     return {"traceEvents": events, "displayTimeUnit": "ms", "otherData": {"passes": [_facts(r) for r in reports]}}
 
@@ -49,10 +50,13 @@ def save_chrome_trace(path: Path, reports: Sequence[PassReport], *, spans: Seque
     write_file(path, json.dumps(chrome_trace(reports, spans=spans)))
 
 
-def _names(timeline: Timeline) -> Iterator[Event]:
-    for rank, column in enumerate(timeline.columns):
+def _names(timeline: Timeline, *, ranks: int) -> Iterator[Event]:
+    """ranks: of the team, some of which may have no column."""
+    column_of = dict(zip(timeline.places, timeline.columns, strict=True))
+    for rank in sorted({*column_of, *range(ranks)}):
         named = {"ph": "M", "pid": rank}
-        yield named | {"name": "process_name", "args": {"name": f"rank {rank} (column {column})"}}
+        column = f" (column {column_of[rank]})" if rank in column_of else ""
+        yield named | {"name": "process_name", "args": {"name": f"rank {rank}{column}"}}
         yield named | {"name": "process_sort_index", "args": {"sort_index": rank}}
         for place, (thread, name) in enumerate(_THREADS):
             yield named | {"name": "thread_name", "tid": thread, "args": {"name": name}}
@@ -83,7 +87,7 @@ def _slice(name: str, category: str, start: int, end: int, *, zero: int, rank: i
 def _message_events(timeline: Timeline, *, number: int, zero: int) -> Iterator[Event]:
     """An arrow from each op that sent to the op that used it, on the rank with the same place among its column's."""
     ran: dict[Op, list[tuple[int, TimedOp]]] = {}
-    for rank, ops in enumerate(timeline.ranks):
+    for rank, ops in zip(timeline.places, timeline.ranks, strict=True):
         for timed in ops:
             ran.setdefault(timed.op, []).append((rank, timed))
     for op, senders in ran.items():

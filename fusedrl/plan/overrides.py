@@ -2,8 +2,6 @@
 
 from collections.abc import Iterator
 
-from fusedrl.config.keys import walk
-from fusedrl.config.schema import PPOConfig
 from fusedrl.plan.build import TRAINING
 from fusedrl.plan.calls import CALLS, Way
 from fusedrl.plan.planner import Plan
@@ -29,28 +27,13 @@ BUDGETS = {  # call -> (switch, tokens)
 
 
 def overrides(plan: Plan) -> list[str]:
-    """`key=value` arguments, in a fixed order. Keys that this version has not are left out: see `not_taken`."""
-    values = dict(_all(plan))
-    known = _known()
-    return [f"{key}={_text(value)}" for key, value in values.items() if _taken(key, known)]
+    """`key=value` arguments, in a fixed order."""
+    return [f"{key}={_text(value)}" for key, value in _all(plan)]
 
 
 def not_taken(plan: Plan) -> list[str]:
-    """What of the plan the trainer cannot be told: the calls' layouts that have no section, and ZeRO-3."""
-    known, lost = _known(), {}
-    for key, value in _all(plan):
-        if not _taken(key, known):
-            lost[key.rpartition(".")[0]] = value
-    zero = [f"ZeRO-3 of {call}" for call, way in plan.ways.items() if way.zero]
-    return [f"no section {key}" for key in lost] + zero
-
-
-def _known() -> set[str]:
-    return {key.name for key in walk(PPOConfig)}
-
-
-def _taken(key: str, known: set[str]) -> bool:
-    return key in known
+    """What of the plan the trainer cannot be told."""
+    return [f"ZeRO-3 of {call}" for call, way in plan.ways.items() if way.zero]
 
 
 def _all(plan: Plan) -> Iterator[tuple[str, object]]:
@@ -120,4 +103,6 @@ def _ranks(plan: Plan, section: str, way: Way) -> Iterator[tuple[str, object]]:
 
 
 def _text(value: object) -> str:
-    return "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+    if value is None:
+        return "null"
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -7,7 +7,7 @@ that holds least; the proof is then over those.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 
 from fusedrl.plan.build import EXACT, TRAINING, Table, fused_price, lean, table
 from fusedrl.plan.calls import CALLS, Call, Limits, Way, ways
@@ -41,7 +41,7 @@ class Plan:
     proved: bool = False
     tried: int = 0
 
-    @property
+    @cached_property
     def outcome(self) -> Outcome:
         return self._table.space.outcome(self._choice)
 
@@ -86,7 +86,7 @@ class Plan:
         told = most.misfit(room)
         return None if told is None else f"rank {where[0]} in {where[1]}: {told}"
 
-    @property
+    @cached_property
     def _table(self) -> Table:
         ways = {call: [way] for call, way in self.ways.items()}
         return table(self.pricer, ways, fused=self.fused, streamed=self.streamed)

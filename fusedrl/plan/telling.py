@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from fusedrl.plan.build import FUSED, STREAM, TRAINING
+from fusedrl.plan.calls import Way
 from fusedrl.plan.cluster import GIB
 from fusedrl.plan.gantt import text_gantt
 from fusedrl.plan.overrides import not_taken, overrides
@@ -126,7 +127,6 @@ def _phases(plan: Plan) -> str:
     return ", ".join(f"{key} {value:.4g}" for key, value in plan.phases.items())
 
 
-def _flags(way: object) -> str:
-    told = {"recompute": "recomputed", "zero": "ZeRO-3"}
-    found = [text for key, text in told.items() if getattr(way, key)]
-    return "".join(f"; {text}" for text in found) + ("" if getattr(way, "resident", True) else "; waits in CPU memory")
+def _flags(way: Way) -> str:
+    told = {"recomputed": way.recompute, "ZeRO-3": way.zero, "waits in CPU memory": not way.resident}
+    return "".join(f"; {text}" for text, true in told.items() if true)

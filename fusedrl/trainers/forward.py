@@ -1,9 +1,8 @@
 """Forward-only passes over the samples of a step: log-probabilities, entropy, values, reward-model scores.
 
 All models run in one pass, interleaved like a training step, those on other ranks beside them; each gives a tensor per
-sample. Every rank ends up with
-the whole result: a rank fills in the rows that its last stage computed, zeros elsewhere, and one sum over the team
-puts them together (x + 0 is exact).
+sample. Every rank ends up with the whole result: a rank fills in the rows that its last stage computed, zeros
+elsewhere, and one sum over the team puts them together (x + 0 is exact).
 
 Shapes: B samples, S tokens of a row, R response tokens, V vocabulary (this rank's part).
 """

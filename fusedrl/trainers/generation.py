@@ -15,6 +15,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
+from fusedrl.config.ranks import text_of
 from fusedrl.config.schema import EngineConfig, GeneratingModelConfig
 from fusedrl.models.architecture import Architecture
 from fusedrl.models.build import build_model
@@ -106,7 +107,7 @@ class Generator:
 def build_generator(actor: Role, config: EngineConfig, *, max_length: int, timeout_s: float) -> Generator:
     """The actor's generating copy. A collective of the whole job. max_length: longest prompt and response together."""
     key = "actor_rollout_ref.rollout"
-    ranks = placed_ranks(getattr(config, "ranks", None), key=f"{key}.ranks")
+    ranks = placed_ranks(text_of(config), key=f"{key}.ranks")
     _, groups = _place(config, ranks=ranks, key=key, timeout_s=timeout_s)
     sizes: dict[str, Any] = {"max_length": max_length, "max_rows": config.max_running_requests}
     if config.name == "vllm":

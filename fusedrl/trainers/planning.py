@@ -26,7 +26,7 @@ from fusedrl.pipeline.timeline import Timeline
 from fusedrl.pipeline.tokens import planned_shapes
 from fusedrl.trainers.costs import planned_cost
 from fusedrl.trainers.device_memory import shared_cap
-from fusedrl.trainers.roles import Role
+from fusedrl.trainers.roles import READS, Role
 from schedules.problem import Problem, ProblemError
 
 _KEPT = 64  # programs
@@ -213,4 +213,4 @@ def planned(role: Role, *, shapes: Shapes, trains: bool, cost: Cost) -> Planned:
 def _cost(schedule: ScheduleConfig, role: Role) -> Cost:
     stages, dtype = len(role.pipeline.placement), role.spec.dtype
     built: dict[str, Any] = {"tp": role.layout.tp, "cp": role.layout.cp, "dtype": dtype, "options": role.spec.options}
-    return planned_cost(schedule, role.name.removesuffix("_inference"), role.architecture, stages=stages, **built)
+    return planned_cost(schedule, role.name.removesuffix(READS), role.architecture, stages=stages, **built)

@@ -335,8 +335,7 @@ class PPO:
         profiled = step in self.config.trainer.profile_steps
         options: dict[str, Any] = {"executor": self.executor, "planner": self.planner, "measure_memory": profiled}
         rows = enumerate(self._mini_batches(experience.samples, step))
-        updates = [update(learners, experience, rows_N, number=number, **options) for number, rows_N in rows]
-        return updates
+        return [update(learners, experience, rows_N, number=number, **options) for number, rows_N in rows]
 
     def save_trace(self, step: int, updates: Sequence[Update], gathered: Gathered) -> None:
         """What each rank did in the step, on one clock."""

@@ -9,13 +9,8 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 
-import torch
-
-from fusedrl.config.budgets import ppo_budgets, row_multiple
 from fusedrl.config.check_experts import check_experts
 from fusedrl.config.check_layout import layouts, needs_critic, needs_reference
-from fusedrl.config.derive import ModelSizes, derive_ppo
-from fusedrl.config.ranks import ranks_of
 from fusedrl.config.schema import (
     EngineConfig,
     MegatronConfig,
@@ -31,19 +26,15 @@ from fusedrl.models.architecture import Architecture
 from fusedrl.models.hf_folder import HfFolder
 from fusedrl.models.implementation import choose
 from fusedrl.models.weights import VALUE_HEAD
-from fusedrl.parallel.placement import stages_a_column
-from fusedrl.pipeline.plan import Planned, plan_pass
-from fusedrl.pipeline.results import largest_shape
-from fusedrl.pipeline.tokens import rounded
 from fusedrl.rollout import vllm_library
-from fusedrl.trainers.costs import planned_cost
 from fusedrl.trainers.new_model import new_architecture
 from fusedrl.trainers.pairing import pair_source, preferences_of
+from fusedrl.trainers.preflight_plan import plan_update
 from fusedrl.trainers.prompting import example_source, prompt_source, rows_of
 from fusedrl.trainers.ptx import make_ptx
 from fusedrl.trainers.resuming import identity, resume_problems
 from fusedrl.trainers.retokenizing import KEY, make_retokenizer
-from fusedrl.trainers.roles import implementation_of, stage_options
+from fusedrl.trainers.roles import implementation_of
 from fusedrl.trainers.scoring import function_path, open_runner
 
 MODEL_KEYS = {
@@ -69,7 +60,7 @@ def ppo_problems(config: PPOConfig, *, world: int, warm_start: SFTConfig | None,
         *attempt(lambda: _load_function(config)),
         *attempt(lambda: _value_head(config)),
         *([] if warm_start else attempt(lambda: _read_as_text(config))),
-        *attempt(lambda: _plan(config, models, world=world)),
+        *attempt(lambda: plan_update(config, models, world=world)),
         *_resume(config, models),
     ]
 
@@ -252,52 +243,3 @@ def _value_head(config: PPOConfig) -> None:
     reward = config.reward_model
     if reward.enable and reward.model.path is not None and VALUE_HEAD not in HfFolder(reward.model.path):
         raise ValueError(f"reward_model.model.path={reward.model.path}: no {VALUE_HEAD} there; give a reward model")
-
-
-def _largest(config: PPOConfig, name: str, layout: ModelSizes, *, longest: int) -> tuple[float, float]:
-    """(rows, length): no micro-batch of the actor's or critic's update is larger."""
-    budget = ppo_budgets(config).get(name)
-    if budget is None:
-        return layout.micro_batch, rounded(longest, row_multiple(layouts(config)[name][1]))
-    samples = config.actor_rollout_ref.actor.ppo_mini_batch_size // layout.dp
-    return largest_shape(budget.shapes(samples, length=longest))
-
-
-def _plan(config: PPOConfig, models: Mapping[str, Architecture], *, world: int) -> None:
-    """The schedule can be made for an update of the largest micro-batches: file, memory cap, placement."""
-    sizes, actor, critic = derive_ppo(config, world=world), config.actor_rollout_ref.actor, config.critic
-    keys = layouts(config)
-    planned, shape = [], config.schedule.placement
-    megatron = {"actor": actor.megatron, "critic": critic.megatron}
-    for name in (name for name in megatron if name in models):
-        layout = sizes.models[name]
-        stages = layout.pp * stages_a_column(shape)
-        planned.append(
-            Planned(
-                name,
-                shapes=(_largest(config, name, layout, longest=sizes.max_sequence_length),) * layout.micro_batches,
-                pp=layout.pp,
-                tp=layout.tp,
-                dp=layout.dp,
-                cp=layout.cp,
-                reverse=name == "critic",
-                shape=shape,
-                ranks=ranks_of(megatron[name], world=world, key=keys[name][0]),
-                cost=planned_cost(
-                    config.schedule,
-                    name,
-                    models[name],
-                    tp=layout.tp,
-                    cp=layout.cp,
-                    stages=stages,
-                    dtype=getattr(torch, megatron[name].dtype),
-                    options=stage_options(megatron[name]),
-                ),
-            )
-        )
-    schedule = config.schedule
-    try:
-        plan_pass(planned, method=schedule.method, memory_cap=schedule.memory_cap, comm=schedule.comm)
-    except ValueError as error:
-        asked = f"schedule.method={schedule.method}, schedule.memory_cap={schedule.memory_cap}"
-        raise ValueError(f"{asked}: {error}") from error

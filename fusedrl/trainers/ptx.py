@@ -1,5 +1,5 @@
-"""PPO-ptx (arXiv 2203.02155): beside the policy loss the actor learns given answers, so that it does not
-forget them.
+"""PPO-ptx (arXiv 2203.02155): beside the policy loss the actor learns given answers, so that it does not forget
+them.
 
 Each optimizer step takes its own rows; which ones follows from its number in the run, so a resumed run takes the same.
 Their micro-batches are further ones of the actor's in the same pass (Learner.beside).

@@ -19,9 +19,7 @@ from fusedrl.config.inference_layout import own_layouts
 from fusedrl.config.schema import PPOConfig
 from fusedrl.models.resting import Resting, emptied, parameters_of
 from fusedrl.rollout.handover import hand_over
-from fusedrl.trainers.roles import Role, RoleSpec, TrainedRole, build_role
-
-SUFFIX = "_inference"  # of a copy's name, after its role's
+from fusedrl.trainers.roles import READS, Role, RoleSpec, TrainedRole, build_role
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,7 +81,7 @@ def make_reading(config: PPOConfig, trained: Mapping[str, TrainedRole], frozen: 
     made: dict[str, Lent] = {}
     for name, key, megatron in own_layouts(config):
         source = trained[name]
-        spec = RoleSpec.of(name + SUFFIX, megatron, key=key, folder=source.spec.folder, head=source.spec.head)
+        spec = RoleSpec.of(name + READS, megatron, key=key, folder=source.spec.folder, head=source.spec.head)
         role = build_role(spec, **options)
         made[name] = Lent(role, source, None if own[name].resident else emptied(role.module))
     waits = {"ref": config.actor_rollout_ref.ref.megatron, "reward": config.reward_model.megatron}

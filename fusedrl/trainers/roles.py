@@ -18,7 +18,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from fusedrl.config.check_layout import stage_layers
-from fusedrl.config.ranks import parse_ranks
+from fusedrl.config.ranks import parse_ranks, text_of
 from fusedrl.config.schema import MegatronConfig, OptimConfig
 from fusedrl.models.architecture import Architecture
 from fusedrl.models.hf_import import load_hf
@@ -36,6 +36,7 @@ from fusedrl.pipeline.stage import PipelineModel
 from fusedrl.rl.batching import require_multiple
 
 Head = Literal["lm", "value"]
+READS = "_inference"  # behind the name of a role: its copy that reads samples (reading.py)
 
 
 def implementation_of(megatron: MegatronConfig) -> Implementation:
@@ -94,7 +95,7 @@ class RoleSpec:
     ) -> "RoleSpec":
         """From the configuration of a layout; the data-parallel size is what is left of its ranks."""
         tp, pp = megatron.tensor_model_parallel_size, megatron.pipeline_model_parallel_size
-        ranks = placed_ranks(getattr(megatron, "ranks", None), key=f"{key}.ranks")
+        ranks = placed_ranks(text_of(megatron), key=f"{key}.ranks")
         layout = Layout.for_world(len(ranks), tp=tp, pp=pp, cp=megatron.context_parallel_size, key=key)
         dtype, implementation = getattr(torch, megatron.dtype), implementation_of(megatron)
         built = implementation, stage_options(megatron)

@@ -1,3 +1,4 @@
+import sys
 from pathlib import Path
 
 import pytest
@@ -71,3 +72,20 @@ def test_what_is_missing_is_one_line(tmp_path: Path, arguments: list[str], given
     assert done.returncode == 2
     (line,) = done.stderr.splitlines()
     assert line.startswith(f"torchrun.sh: {said}")
+
+
+@pytest.mark.parametrize("missing", ["torch", "megatron.core", "transformers"])
+def test_an_environment_whose_set_up_was_not_finished_is_one_line(tmp_path: Path, missing: str) -> None:
+    for name in {"torch", "megatron.core", "hydra", "transformers"} - {missing}:
+        folder = tmp_path / "packages" / name.replace(".", "/")
+        folder.mkdir(parents=True)
+        (folder / "__init__.py").touch()
+    text = f'#!/bin/sh\nPYTHONPATH={tmp_path}/packages exec {sys.executable} -S "$@"\n'  # -S: no site-packages
+    python = program(tmp_path / "bin", "python", text)
+    given = {"NPROC_PER_NODE": "1", "FUSEDRL_PYTHON": str(python)}
+    done = run(SCRIPT, "fusedrl.ppo", cwd=tmp_path, environment=given)
+    assert done.returncode == 2
+    (line,) = done.stderr.splitlines()
+    assert line == f"torchrun.sh: {python} lacks torch or another package that ranks need: " + (
+        "run launch/setup.sh, or set FUSEDRL_PYTHON"
+    )

@@ -8,6 +8,7 @@ import torch
 
 from fusedrl.bench import plan_emulated
 from fusedrl.bench.plan_passes import micro_batches, mini_batches
+from fusedrl.bench.plan_post import Post
 from fusedrl.bench.plan_scene import Scene
 from fusedrl.plan.calls import CALLS
 from tests.distributed.pool import RankPool
@@ -85,7 +86,7 @@ def test_a_rank_does_one_thing_at_a_time(acted: list[tuple[Scene, Repeats]]) -> 
 def test_samples_that_come_twice_or_never_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("torch.distributed.get_rank", lambda: 0)
     step = object.__new__(plan_emulated.EmulatedStep)
-    step.scene, step._post = scenes()[1], plan_emulated.Post()
+    step.scene, step._post = scenes()[1], Post()
     mask = torch.ones(8)
     step._post.send(mask, 0, tag=plan_emulated.RESULT + 10 * 1)
     step._complete("actor_gen", 1)

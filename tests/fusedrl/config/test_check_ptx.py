@@ -27,6 +27,11 @@ def test_what_is_missing_unused_or_too_large_is_told() -> None:
     nothing, length = found(coeff=0.1, max_length=LONGEST + 1)
     assert nothing.startswith(f"{KEY}.coeff=0.1: nothing to learn; give {KEY}.files")
     assert length == f"{KEY}.max_length={LONGEST + 1} exceeds the {LONGEST} positions of the actor; lower it"
+    actor = "actor_rollout_ref.actor"
+    budget = {f"{actor}.use_dynamic_bsz": True, f"{actor}.ppo_max_token_len_per_gpu": 31}
+    given = {f"{KEY}.coeff": 0.1, f"{KEY}.files": [str(Path(__file__))], f"{KEY}.max_length": 32}
+    (low,) = check_ptx(changed(ppo(), given | budget), world=4, models={"actor": Numbers()})
+    assert low == f"{actor}.ppo_max_token_len_per_gpu=31 is below {KEY}.max_length=32; raise it to 32 or more"
     missing, uneven = found(coeff=0.1, files=["nowhere.jsonl"], max_length=8, batch_size=3)
     assert missing == f"{KEY}.files: nowhere.jsonl: there is no such file"
     assert uneven.startswith(f"{KEY}.batch_size=3 does not divide over 2 data-parallel replicas")

@@ -106,7 +106,7 @@ def test_a_check_may_add_lines(capsys: pytest.CaptureFixture[str]) -> None:
     arguments = [*ARITHMETIC, "--check"]
     with pytest.raises(SystemExit):
         cli.start("ppo", check=lambda c, w: [], notes=lambda c, w: [f"{c.trainer.resume_mode} on {w}"], argv=arguments)
-    assert capsys.readouterr().out == "fusedrl.ppo: the configuration fits 1 ranks\nauto on 1\n"
+    assert capsys.readouterr().out == "fusedrl.ppo: the configuration fits 1 rank\nauto on 1\n"
 
 
 @pytest.mark.parametrize("world", ["0", "-1", "-4", "many", "1.5"])

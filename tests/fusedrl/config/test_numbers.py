@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fusedrl.config.numbers import common_divisors, divisors, listed, listed_words
+from fusedrl.config.numbers import common_divisors, counted, divisors, listed, listed_words
 
 
 @given(st.integers(1, 400), st.integers(1, 400))
@@ -41,3 +41,7 @@ def test_listed_keeps_the_nearest_in_order() -> None:
     assert listed([1], near=5) == "1"
     assert listed([1, 2, 4], near=3) == "1, 2 or 4"
     assert listed(divisors(256), near=100, most=3) == "32, 64 or 128"
+
+
+def test_one_is_not_many() -> None:
+    assert [counted(n, "rank") for n in (0, 1, 2)] == ["0 ranks", "1 rank", "2 ranks"]

@@ -68,7 +68,7 @@ def test_only_newlines_end_a_row(tmp_path: Path) -> None:
         ('{"prompt": "a", "answer": ["\\udc00\\ud800"]}', r"text holds \udc00"),
         ('{"prompt": "a", "extra_info": {"\\ud83d": 1}}', r"text holds \ud83d"),
         ("[1, 2]", "a row is an object with 'prompt', not list"),
-        ({"data_source": "sums"}, "prompt must be text, or a list of messages with role and content; found nothing"),
+        ({"data_source": "sums", "question": "a"}, "prompt is missing; the row has data_source, question"),
         ({"prompt": ""}, "prompt must be text"),
         ({"prompt": 3}, "found 3"),
         ({"prompt": []}, "prompt must be text"),

@@ -55,15 +55,15 @@ def test_an_empty_response_is_one(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "reason"),
     [
-        ({"prompt": "a", "chosen": "b"}, "rejected must be text, or a list of messages"),
+        ({"prompt": "a", "chosen": "b"}, "rejected is missing; the row has prompt, chosen"),
         (PAIR | {"chosen": 7}, "chosen must be text, or a list of messages with role and content; found 7"),
         (PAIR | {"chosen": []}, "chosen must be text"),
         (PAIR | {"prompt": ""}, "prompt must be text"),
         (
             {"chosen": "7", "rejected": "8"},
-            "prompt must be text, or a list of messages with role and content; found no",
+            "prompt is missing; the row has chosen, rejected",
         ),
-        ({"chosen": [says("7")], "rejected": [says("8")]}, "prompt must be text"),
+        ({"chosen": [says("7")], "rejected": [says("8")]}, "prompt is missing; the row has chosen, rejected"),
         (PAIR | {"chosen": [says("7")]}, "chosen and rejected must both be text, or both lists of messages"),
         (
             PAIR | {"chosen": ASKED, "rejected": [says("8")]},

@@ -3,8 +3,12 @@ from pathlib import Path
 
 import pytest
 
+from fusedrl.pipeline.memory import Held
+from fusedrl.pipeline.results import PassReport
 from fusedrl.pipeline.spans import RankSpans
+from fusedrl.pipeline.timeline import TimedOp, Timeline
 from fusedrl.pipeline.trace import chrome_trace
+from schedules.order import Op
 from tests.distributed.pool import RankPool
 
 OPS = 2 * (4 * 2 + 3 * 2)  # of two ranks; F and B
@@ -73,3 +77,17 @@ def test_phases_and_instances_are_threads_of_their_rank_on_the_clock_of_the_trac
         (1, 2, "step", 1.0, 5.0),
         (1, 3, "wait", 2.0, 1.0),
     ]
+
+
+def test_ops_stand_with_the_ranks_that_ran_them_where_others_took_no_part() -> None:
+    """Ranks 1 and 3 of four train; all have phases."""
+    sends = TimedOp(Op("actor", "F", 0, 0), 1_000, 2_000, sent=1_500)
+    uses = TimedOp(Op("actor", "F", 0, 1), 2_500, 3_000)
+    timeline = Timeline(((sends,), (uses,)), columns=(0, 1), places=(1, 3))
+    report = PassReport({}, timeline, 0.0, 0.0, 0.0, memory=((Held(sends.op, 1, 2**20),),) * 2)
+    events = chrome_trace([report], spans=[RankSpans((("step", 0, 3_000),))] * 4)["traceEvents"]
+    assert [e["pid"] for e in events if e["ph"] == "X" and e["tid"] == 0] == [1, 3]
+    assert {e["pid"] for e in events if e["ph"] == "C"} == {1, 3}
+    assert {(e["ph"], e["pid"]) for e in events if e["ph"] in "sf"} == {("s", 1), ("f", 3)}
+    names = [e["args"]["name"] for e in events if e["name"] == "process_name"]
+    assert names == ["rank 0", "rank 1 (column 0)", "rank 2", "rank 3 (column 1)"]

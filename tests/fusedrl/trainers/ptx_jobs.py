@@ -29,10 +29,10 @@ def ptx_of(rows: int) -> Ptx:
     return Ptx(ExampleSource(examples, [], sampler, pad_id=0, too_long=0), size=8, steps=2, coeff=COEFF)
 
 
-def gradients(folder: str, *, tp: int, pp: int) -> dict[str, list[float]]:
+def gradients(folder: str, *, tp: int, pp: int, on: str | None = None) -> dict[str, list[float]]:
     """By what is learnt, all gradients of this rank end to end, and the metric of the answers' likelihood; answers with
-    their weight and without, alone and in one pass with the policy loss."""
-    actor, _ = jobs.build(folder, tp=tp, pp=pp)
+    their weight and without, alone and in one pass with the policy loss. on: the ranks of the actor."""
+    actor, _ = jobs.build(folder, tp=tp, pp=pp, ranks=(on, on))
     executor, planner = make_executor([actor], timeout_s=jobs.TIMEOUT_S), Planner(ScheduleConfig(method="serial"))
     samples = jobs.random_samples(8)
     blank_BR = torch.zeros(8, jobs.WIDTH)
@@ -47,7 +47,8 @@ def gradients(folder: str, *, tp: int, pp: int) -> dict[str, list[float]]:
     told: dict[str, list[float]] = {}
     for name, work in passes.items():
         program = planner.program({"actor": (actor, work)})
-        result = train_pass(executor, program, {"actor": work}, models={"actor": actor.trained})
-        told[name] = torch.cat([p.main_grad.flatten() for p in actor.module.parameters()]).tolist()
+        models = {"actor": actor.trained} if actor.held else {}
+        result = train_pass(executor, program, {"actor": work}, models=models)
+        told[name] = [number for p in actor.module.parameters() for number in p.main_grad.flatten().tolist()]
         told[f"{name}/metric"] = [gather_report(executor, program, result).metrics["actor"].get(METRIC, 0.0)]
     return told

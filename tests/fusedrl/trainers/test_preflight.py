@@ -138,6 +138,16 @@ def test_a_cap_has_room_for_many_short_samples_as_for_few_long_ones(tmp_path: Pa
     assert "memory_cap: 0.11 is below" in line
 
 
+def test_given_answers_beside_the_samples_are_planned_too(tmp_path: Path) -> None:
+    rows = tmp_path / "answers.jsonl"
+    rows.write_text('{"prompt": "1+1=", "answer": "2"}\n')
+    key, cap = "actor_rollout_ref.actor.ptx", "schedule.memory_cap=3"
+    beside = [f"{key}.coeff=0.1", f"{key}.files=[{rows}]", f"{key}.max_length=64"]
+    assert problems(tmp_path / "alone", cap, world=2) == []
+    (line,) = problems(tmp_path / "beside", cap, *beside, world=2)
+    assert "memory_cap" in line
+
+
 def test_orders_from_files_are_checked_against_the_placement(tmp_path: Path) -> None:
     """The plan that is checked is the one that will run: two stages a rank where they are placed so."""
     config = load("ppo", ["experiment=arithmetic", "parallel=pp2", "schedule.placement=v"])
@@ -243,7 +253,7 @@ def test_a_reward_model_may_start_from_a_language_model_or_go_on(tmp_path: Path,
 @pytest.mark.parametrize(
     ("pairs", "overrides", "told"),
     [
-        ('{"prompt": "1+1=", "chosen": "2"}', (), "pairs.jsonl:1: rejected must be text"),
+        ('{"prompt": "1+1=", "chosen": "2"}', (), "pairs.jsonl:1: rejected is missing; the row has prompt, chosen"),
         ('\n{"prompt": "1+1=", "chosen": "2", "rejected": "x"}', (), "pairs.jsonl:2: 'x' holds a character"),
         (
             '{"prompt": "1+1=", "chosen": "2", "rejected": "3"}',
@@ -286,4 +296,4 @@ def test_each_mistake_of_a_reward_model_s_training_is_one_line(
 def test_a_new_reward_model_s_rows_are_read_without_a_tokenizer(tmp_path: Path) -> None:
     assert rm_lines(tmp_path, "model={path: null, new: {alphabet: '0123456789+-='}}") == []
     (line,) = rm_lines(tmp_path / "b", "model={path: null, new: {alphabet: '01'}}", pairs='{"prompt": "1"}')
-    assert "pairs.jsonl:1: chosen must be text" in line
+    assert "pairs.jsonl:1: chosen is missing; the row has prompt" in line

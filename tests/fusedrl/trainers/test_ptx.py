@@ -33,6 +33,15 @@ def test_gradients_of_one_pass_are_the_policy_s_and_the_weighted_answers(ranks: 
     assert norms[1] / 2 == pytest.approx(norms[0], rel=1e-5)  # each stage is on two replicas
 
 
+def test_an_actor_on_some_of_the_ranks_learns_the_same_answers(ranks: RankPool, tmp_path: Path) -> None:
+    folder = jobs.folder_of(tmp_path)
+    everywhere = train(ranks, folder, world=2, tp=1, pp=2)
+    some = train(ranks, folder, world=3, tp=1, pp=2, on="1-2")
+    assert some[0]["both"] == []
+    assert [each["both"] for each in some[1:]] == [each["both"] for each in everywhere]
+    assert {tuple(each["both/metric"]) for each in some} == {tuple(everywhere[0]["both/metric"])}
+
+
 def test_an_optimizer_step_takes_the_rows_of_its_number_in_the_run() -> None:
     """Whatever was taken before: a resumed run takes what an uninterrupted one does."""
     ptx, in_turn = ptx_of(11), ptx_of(11).source
